@@ -1,0 +1,33 @@
+"""The errors tfwave raises. Each message names the thing at fault and the way out, in one line."""
+
+
+class TfwaveError(Exception):
+    """Base of all errors that tfwave raises on purpose; the CLI prints it and exits with code 2."""
+
+
+class GraphError(TfwaveError):
+    """A graph that cannot be read, or is malformed: names the node."""
+
+
+class CostError(TfwaveError):
+    """Costs that cannot be read, or are negative or not a number: names the op."""
+
+
+class MissingCost(CostError):
+    """No cost is known for an op or transfer: names it."""
+
+
+class PlanError(TfwaveError):
+    """A plan that cannot be read, has gaps or duplicates, or was made for another graph."""
+
+
+class BundleError(TfwaveError):
+    """A capture bundle or run directory that cannot be read or written."""
+
+
+class EnforcerError(TfwaveError):
+    """The run-time part could not be built, loaded, reached or obeyed."""
+
+
+class EnvironmentUnsupported(TfwaveError):
+    """This machine lacks something (TensorFlow, a compiler, root): names it and how to get it."""

@@ -1,0 +1,66 @@
+"""Writing files whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tfwave.errors import TfwaveError
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write to a temporary name beside `path`, then rename: readers never see a part.
+
+    Raises:
+        TfwaveError: the place cannot be written; names it.
+    """
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(data)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except OSError as error:
+        raise TfwaveError(f"cannot write '{path}': {error.strerror}") from error
+
+
+@contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """A temporary directory that becomes `path` when the block ends well, and vanishes when it does not.
+
+    An earlier directory at `path` is replaced only at the end.
+
+    Raises:
+        TfwaveError: the place cannot be written; names it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    except OSError as error:
+        raise TfwaveError(f"cannot write '{path}': {error.strerror}") from error
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        _replace_directory(temporary, path)
+    except OSError as error:
+        raise TfwaveError(f"cannot write '{path}': {error.strerror}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _replace_directory(temporary: Path, path: Path) -> None:
+    if not path.exists():
+        temporary.replace(path)
+        return
+    old = temporary.with_name(f"{temporary.name}.old")
+    path.replace(old)
+    temporary.replace(path)
+    shutil.rmtree(old)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
