@@ -1,0 +1,15 @@
+"""Reading node attributes without touching the node: indexing a protobuf map inserts what is missing."""
+
+from tfwave.proto.tensorflow_pb2 import NodeDef
+
+
+def string_attr(node: NodeDef, name: str) -> str:
+    """A string attribute, or the empty string where the node has none of that name."""
+    value = node.attr.get(name)
+    return value.s.decode(errors="replace") if value is not None else ""
+
+
+def flag_attr(node: NodeDef, name: str) -> bool:
+    """A boolean attribute, or False where the node has none of that name."""
+    value = node.attr.get(name)
+    return value is not None and value.b

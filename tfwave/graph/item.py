@@ -1,0 +1,18 @@
+"""What goes into and out of every analysis: graphs with the names that must stay."""
+
+from dataclasses import dataclass
+
+from tfwave.proto.tensorflow_pb2 import GraphDef
+
+
+@dataclass(frozen=True)
+class GraphItem:
+    """A GraphDef, library included, with its feeds, fetches and nodes to preserve (names).
+
+    The proto is shared, never edited in place.
+    """
+
+    graph: GraphDef
+    feeds: tuple[str, ...] = ()
+    fetches: tuple[str, ...] = ()
+    preserve: frozenset[str] = frozenset()

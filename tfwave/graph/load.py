@@ -1,0 +1,65 @@
+"""Reading GraphDefs: binary or text, from a file or standard input."""
+
+import sys
+from pathlib import Path
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from tfwave.errors import GraphError
+from tfwave.graph.item import GraphItem
+from tfwave.proto.tensorflow_pb2 import GraphDef
+
+STANDARD_INPUT = "-"
+
+
+def load_graph(source: str | Path) -> GraphItem:
+    """Read a GraphDef, in binary or text form (told apart by content), from a path or ``-``.
+
+    Raises:
+        GraphError: no such file, or it is not a GraphDef, or it is empty.
+    """
+    graph = parse_graph(read_bytes(source), str(source))
+    return GraphItem(graph)
+
+
+def read_bytes(source: str | Path) -> bytes:
+    """The content of a file, or of standard input for ``-``."""
+    if str(source) == STANDARD_INPUT:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise GraphError(f"cannot read graph '{source}': {error.strerror}") from error
+
+
+def parse_graph(data: bytes, name: str) -> GraphDef:
+    """Parse a GraphDef in binary or text form; `name` is used in messages."""
+    if not data.strip():
+        raise GraphError(f"graph '{name}' is empty: expected a GraphDef in binary or text form")
+    graph = _parse_text(data) or _parse_binary(data, name)
+    if not graph.node:
+        raise GraphError(f"graph '{name}' has no nodes")
+    return graph
+
+
+def _parse_text(data: bytes) -> GraphDef | None:
+    if not data.lstrip().startswith((b"node", b"versions", b"library", b"#", b"version")):
+        return None
+    try:
+        return text_format.Parse(data.decode(), GraphDef())
+    except (text_format.ParseError, UnicodeDecodeError):
+        return None
+
+
+def _parse_binary(data: bytes, name: str) -> GraphDef:
+    try:
+        graph = GraphDef.FromString(data)
+    except DecodeError as error:
+        raise GraphError(
+            f"'{name}' is not a GraphDef (truncated, or another format): "
+            "expected the bytes of graph_def.SerializeToString() or its text form"
+        ) from error
+    if not all(node.name and node.op for node in graph.node):
+        raise GraphError(f"'{name}' is not a GraphDef: it holds nodes without a name or an op")
+    return graph
