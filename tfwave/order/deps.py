@@ -1,0 +1,123 @@
+"""FindDependencies of TicTac: which transfers each op waits for.
+
+Sets of transfers are integers: bit i stands for `Dependencies.transfers[i]`.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tfwave.errors import GraphError
+from tfwave.graph.names import natural_key
+from tfwave.graph.transfer import Transfer
+from tfwave.graph.view import RECV_OPS, GraphView
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """The ops of one destination device, grouped by the set of transfers that they wait for.
+
+    `transfers` is in the order of the stated tie rule: by the longest-path level of the first consumer, then
+    by `Transfer.sort_key`. Neither sees how nodes are numbered.
+    """
+
+    transfers: tuple[Transfer, ...]
+    ops: tuple[int, ...]
+    """The ops of the device (view indices), receives left out."""
+    classes: Mapping[int, Sequence[int]]
+    """op.dep -> the ops with exactly that set, for the sets that are not empty."""
+    blockers: tuple[int, ...]
+    """Per transfer: the other transfers that must arrive before it can start."""
+
+
+def find_dependencies(view: GraphView, transfers: Sequence[Transfer]) -> Dependencies:
+    """Follow data and control edges, through other devices too, from transfers to all that waits for them.
+
+    Back edges of while loops are not followed.
+
+    Raises:
+        GraphError: a cycle, or transfers into more than one device.
+    """
+    levels = longest_path_levels(view)
+    ordered = in_tie_order(view, transfers, levels)
+    upstream = _upstream_transfers(view, ordered)
+    ops = tuple(device_ops(view, destination_of(transfers)))
+    classes: dict[int, list[int]] = defaultdict(list)
+    for op in ops:
+        if upstream[op]:
+            classes[upstream[op]].append(op)
+    blockers = tuple(upstream[t.recv] & ~(1 << bit) for bit, t in enumerate(ordered))
+    return Dependencies(ordered, ops, classes, blockers)
+
+
+def destination_of(transfers: Sequence[Transfer]) -> str:
+    """The one device that all these transfers go to; empty for no transfers.
+
+    Raises:
+        GraphError: they go to several.
+    """
+    destinations = sorted({t.channel.destination for t in transfers})
+    if len(destinations) > 1:
+        raise GraphError(f"an order is for one device, but these transfers go to {', '.join(destinations)}")
+    return destinations[0] if destinations else ""
+
+
+def device_ops(view: GraphView, device: str) -> Iterator[int]:
+    """The ops that run on a device, or on none that is named; receives are transfers, not ops."""
+    for node, op in enumerate(view.ops):
+        if op not in RECV_OPS and view.nodes[node].device in ("", device):
+            yield node
+
+
+def longest_path_levels(view: GraphView) -> list[int]:
+    """Per node: the edges on the longest path that leads to it."""
+    levels = [0] * len(view)
+    for node in view.topological_order:
+        fanins = view.forward_fanins(node)
+        if fanins:
+            levels[node] = 1 + max([levels[f] for f in fanins])
+    return levels
+
+
+def in_tie_order(
+    view: GraphView, transfers: Sequence[Transfer], levels: Sequence[int]
+) -> tuple[Transfer, ...]:
+    """The transfers by the stated tie rule; one without consumers counts as read at once."""
+
+    def tie_key(transfer: Transfer) -> tuple[object, ...]:
+        consumers = [levels[n] for n in view.fanouts[transfer.recv]]
+        return min(consumers, default=levels[transfer.recv] + 1), transfer.sort_key
+
+    return tuple(sorted(transfers, key=tie_key))
+
+
+def natural_ranks(view: GraphView, ops: Collection[int], levels: Sequence[int]) -> dict[int, int]:
+    """Rank of each op by (level, name with its numbers as numbers, device)."""
+    by_level: dict[int, list[int]] = defaultdict(list)
+    for op in ops:
+        by_level[levels[op]].append(op)
+
+    def name_key(op: int) -> tuple[object, ...]:
+        return natural_key(view.names[op]), view.names[op], view.nodes[op].device
+
+    ordered = [op for _, group in sorted(by_level.items()) for op in sorted(group, key=name_key)]
+    return {op: rank for rank, op in enumerate(ordered)}
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The positions of the bits that are set, lowest first."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
+
+
+def _upstream_transfers(view: GraphView, transfers: Sequence[Transfer]) -> list[int]:
+    own = {t.recv: 1 << bit for bit, t in enumerate(transfers)}
+    upstream = [0] * len(view)
+    for node in view.topological_order:
+        waits = own.get(node, 0)
+        for fanin in view.forward_fanins(node):
+            waits |= upstream[fanin]
+        upstream[node] = waits
+    return upstream
