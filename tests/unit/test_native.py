@@ -1,0 +1,101 @@
+"""Building and caching the native library, with a library that needs no TensorFlow."""
+
+import ctypes
+import stat
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.runtime import native
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return _prepare(tmp_path, monkeypatch)
+
+
+def _prepare(root: Path, patch: pytest.MonkeyPatch) -> Path:
+    folder = root / "sources"
+    folder.mkdir(exist_ok=True)
+    (folder / "one.cc").write_text('extern "C" int one() { return 1; }\n')
+    (folder / "two.cc").write_text('extern "C" int two() { return 2; }\n')
+    patch.setattr(native, "_SOURCES", folder)
+    patch.setattr(native, "_toolchain", lambda compiler: native._Toolchain(compiler, ("-fPIC",), ()))
+    patch.setenv(native.CACHE_VARIABLE, str(root / "cache"))
+    return folder
+
+
+def _build_elsewhere(root: Path) -> int:
+    built: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        _prepare(root, patch)
+        native.ensure_built(lambda done, total, what: built.append(what))
+    return len(built)
+
+
+def test_it_is_built_once_and_says_how_far_it_is(sources: Path, tmp_path: Path) -> None:
+    said: list[tuple[int, int, str]] = []
+    path = native.ensure_built(lambda *what: said.append(what))
+    assert path.is_relative_to(tmp_path / "cache")
+    assert [(done, total) for done, total, _ in said] == [(1, 3), (2, 3), (3, 3)]
+    assert {what for *_, what in said} == {"one.cc", "two.cc", path.name}
+    assert ctypes.CDLL(str(path)).two() == 2
+    assert native.ensure_built(lambda *what: said.append(what)) == path
+    assert len(said) == 3
+    assert not list(path.parent.glob("*.o"))
+
+
+def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(3) as pool:
+        assert sorted(pool.map(_build_elsewhere, [tmp_path] * 3)) == [0, 0, 3]
+
+
+def test_a_corrupt_library_is_built_again(sources: Path) -> None:
+    path = native.ensure_built()
+    path.write_bytes(path.read_bytes()[:100])
+    assert native.ensure_built() == path
+    assert ctypes.CDLL(str(path)).one() == 1
+
+
+def test_other_sources_make_another_library(sources: Path) -> None:
+    first = native.ensure_built()
+    (sources / "two.cc").write_text('extern "C" int two() { return 3; }\n')
+    assert native.ensure_built() != first
+
+
+def test_a_compiler_error_is_named_with_its_log(sources: Path) -> None:
+    (sources / "two.cc").write_text("int two() { return nothing; }\n")
+    with pytest.raises(EnforcerError, match=r"two\.cc.*error.*nothing.*full log: ") as caught:
+        native.ensure_built()
+    log = Path(str(caught.value).partition("full log: ")[2].rstrip(")"))
+    assert "nothing" in log.read_text()
+
+
+def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(EnvironmentUnsupported, match="install g\\+\\+"):
+        native.ensure_built()
+
+
+def test_the_compiler_of_the_environment_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "my-c++"
+    compiler.write_text("#!/bin/sh\necho mine 1.0\n")
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert native.find_compiler() == native.Compiler(str(compiler), "mine 1.0")
+
+
+@pytest.mark.parametrize("version", ["2.18.1", "2.22.0", "3.0.0", None])
+def test_other_versions_are_refused(version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_version_of", lambda name: version)
+    with pytest.raises(EnvironmentUnsupported, match=version or "not installed"):
+        native.tensorflow_version()
+
+
+def test_a_cache_that_cannot_be_written(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(native.CACHE_VARIABLE, "/proc/tfwave")
+    with pytest.raises(EnforcerError, match=native.CACHE_VARIABLE):
+        native.ensure_built()

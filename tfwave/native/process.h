@@ -1,0 +1,25 @@
+// The one hook of this process, shared by all servers in it: steps and channels tell them apart.
+#ifndef TFWAVE_NATIVE_PROCESS_H_
+#define TFWAVE_NATIVE_PROCESS_H_
+
+#include "hand_off_log.h"
+#include "pacer.h"
+#include "sequencer.h"
+
+namespace tfwave {
+
+struct Process {
+  HandOffLog log{65536};
+  Pacer pacer;
+  Sequencer sequencer{&log};
+};
+
+// Never destroyed: TensorFlow's threads outlive static destructors.
+inline Process& process() {
+  static Process* const instance = new Process;
+  return *instance;
+}
+
+}  // namespace tfwave
+
+#endif  // TFWAVE_NATIVE_PROCESS_H_

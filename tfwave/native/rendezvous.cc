@@ -1,0 +1,129 @@
+// Where TensorFlow meets the hook: the completion of RecvLocalAsync is the moment at which a tensor goes to gRPC.
+#include "rendezvous.h"
+
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "process.h"
+#include "tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h"
+#include "tensorflow/core/framework/device_base.h"
+#include "tensorflow/core/framework/rendezvous.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/distributed_runtime/server_lib.h"
+#include "tensorflow/core/distributed_runtime/worker_env.h"
+
+namespace tfwave {
+namespace {
+
+using tensorflow::Rendezvous;
+using tensorflow::RendezvousMgrInterface;
+using tensorflow::Tensor;
+
+// A finished RecvLocalAsync that has not been told yet to the one who asked.
+class Completion {
+ public:
+  Completion(const Rendezvous::Args& send, const Rendezvous::Args& recv, const Tensor& tensor, bool dead,
+             Rendezvous::DoneCallback done)
+      : send_(send), recv_(recv), tensor_(tensor), dead_(dead), done_(std::move(done)) {
+    if (send_.device_context) send_.device_context->Ref();
+    if (recv_.device_context) recv_.device_context->Ref();
+  }
+  ~Completion() {
+    if (send_.device_context) send_.device_context->Unref();
+    if (recv_.device_context) recv_.device_context->Unref();
+  }
+  Completion(const Completion&) = delete;
+
+  void Tell() const { done_(absl::OkStatus(), send_, recv_, tensor_, dead_); }
+
+ private:
+  const Rendezvous::Args send_;
+  const Rendezvous::Args recv_;
+  const Tensor tensor_;
+  const bool dead_;
+  const Rendezvous::DoneCallback done_;
+};
+
+bool IsInWhileLoop(const Rendezvous::ParsedKey& key) {
+  const absl::string_view full = key.FullKey();
+  return full.substr(full.rfind(';') + 1) != "0:0";
+}
+
+std::string_view View(absl::string_view text) { return {text.data(), text.size()}; }
+
+void HandOver(int64_t step, const Rendezvous::ParsedKey& key, int64_t bytes, bool dead,
+              std::shared_ptr<const Completion> completion) {
+  auto leave = [bytes, completion = std::move(completion)] {
+    process().pacer.Submit(bytes, [completion] { completion->Tell(); });
+  };
+  if (IsInWhileLoop(key)) return leave();
+  process().sequencer.Arrive(
+      {step, View(key.src_device), View(key.dst_device), std::string(View(key.edge_name)), bytes, dead},
+      std::move(leave));
+}
+
+class OrderedRendezvousMgr : public RendezvousMgrInterface {
+ public:
+  explicit OrderedRendezvousMgr(RendezvousMgrInterface* base) : base_(base) {}
+  ~OrderedRendezvousMgr() override;
+
+  tsl::core::RefCountPtr<tensorflow::RemoteRendezvous> Find(int64_t step) override { return base_->Find(step); }
+
+  void RecvLocalAsync(int64_t step, const Rendezvous::ParsedKey& key, Rendezvous::DoneCallback done) override {
+    if (!process().sequencer.Orders(View(key.src_device), View(key.dst_device)) && !process().pacer.active()) {
+      return base_->RecvLocalAsync(step, key, std::move(done));
+    }
+    base_->RecvLocalAsync(
+        step, key,
+        [step, key, done = std::move(done)](const absl::Status& status, const Rendezvous::Args& send,
+                                            const Rendezvous::Args& recv, const Tensor& tensor, bool dead) {
+          if (!status.ok()) return done(status, send, recv, tensor, dead);
+          const int64_t bytes = dead ? 0 : tensor.TotalBytes();
+          HandOver(step, key, bytes, dead, std::make_shared<const Completion>(send, recv, tensor, dead, done));
+        });
+  }
+
+  absl::Status RecvLocal(int64_t step, const Rendezvous::ParsedKey& key, Tensor* value, bool* dead) override {
+    return base_->RecvLocal(step, key, value, dead);
+  }
+
+  void Cleanup(int64_t step) override {
+    process().sequencer.Release(step);
+    base_->Cleanup(step);
+  }
+
+  void CleanupAll() override {
+    process().sequencer.ReleaseAll();
+    base_->CleanupAll();
+  }
+
+ private:
+  const std::unique_ptr<RendezvousMgrInterface> base_;
+};
+
+std::mutex wrapped_mu;
+
+std::set<const RendezvousMgrInterface*>& Wrapped() {
+  static auto* const wrapped = new std::set<const RendezvousMgrInterface*>;
+  return *wrapped;
+}
+
+OrderedRendezvousMgr::~OrderedRendezvousMgr() {
+  std::lock_guard<std::mutex> lock(wrapped_mu);
+  Wrapped().erase(this);
+}
+
+}  // namespace
+
+void WrapServer(tensorflow::ServerInterface* server) {
+  std::lock_guard<std::mutex> lock(wrapped_mu);
+  tensorflow::WorkerEnv* env = server->worker_env();
+  if (Wrapped().count(env->rendezvous_mgr) != 0) return;
+  env->rendezvous_mgr = new OrderedRendezvousMgr(env->rendezvous_mgr);
+  Wrapped().insert(env->rendezvous_mgr);
+}
+
+}  // namespace tfwave

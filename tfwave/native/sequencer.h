@@ -1,0 +1,138 @@
+// Holds transfers until their turn: the counter of each (step, graph, channel), and all that keeps it from
+// waiting for ever. Knows nothing of TensorFlow.
+#ifndef TFWAVE_NATIVE_SEQUENCER_H_
+#define TFWAVE_NATIVE_SEQUENCER_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "hand_off_log.h"
+#include "recent_set.h"
+#include "step.h"
+#include "table.h"
+
+namespace tfwave {
+
+// A tensor that is ready to leave.
+struct Arrival {
+  int64_t step;
+  std::string_view source;
+  std::string_view destination;
+  std::string edge;
+  int64_t bytes;
+  bool dead;  // of an untaken branch: carries no value, but has its turn
+};
+
+// Totals since the start, but for live_steps and held.
+struct Counters {
+  int64_t live_steps = 0;
+  int64_t held = 0;
+  int64_t ordered = 0;
+  int64_t released = 0;
+  int64_t late = 0;
+  int64_t unplanned = 0;  // on channels that the plan speaks of
+  int64_t deadlines = 0;
+};
+
+// Thread-safe. No callback runs under a lock; callbacks may call back.
+class Sequencer {
+ public:
+  explicit Sequencer(HandOffLog* log) : log_(log) {}
+  ~Sequencer();  // releases all
+  Sequencer(const Sequencer&) = delete;
+
+  // Replaces the plan; null removes it. What is held under the old one is released.
+  void Install(std::shared_ptr<const Plan> plan);
+  // Off: all that is held is released, and transfers pass as they come.
+  void SetEnabled(bool enabled);
+  // The longest time in which nothing of an incomplete step is handed off before the step is released.
+  void SetDeadline(double seconds);
+
+  // A graph that this process runs; returns its id, from 1 on.
+  int64_t AddGraph(std::vector<GraphEdge> edges);
+  void DropGraph(int64_t graph);
+  // A step begins to run a graph: from now on its exact edges decide.
+  void StartStep(int64_t step, int64_t graph);
+
+  // Whether the plan speaks of the channel; cheap.
+  bool Orders(std::string_view source, std::string_view destination) const;
+  // Calls `go` once: now, or when it is its turn, or when its step is released.
+  void Arrive(const Arrival& arrival, std::function<void()> go);
+
+  // Lets go what is held of a step, which has ended.
+  void Release(int64_t step);
+  void ReleaseAll();
+
+  Counters counters() const;
+  bool installed() const { return planned_.load(std::memory_order_relaxed); }
+  bool enabled() const;  // of the switch, whether or not a plan is installed
+  double deadline_seconds() const;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Graph {
+    std::vector<GraphEdge> edges;
+    std::shared_ptr<const GraphOrder> order;  // null without a plan
+  };
+
+  // Where a transfer that the plan speaks of belongs.
+  struct Verdict {
+    enum Kind { kPass, kOff, kLate, kQueue, kAwaitStart } kind;
+    std::shared_ptr<Run> run = nullptr;  // of kQueue
+    int rank = Plan::kNone;              // in that run
+  };
+  Verdict Judge(const Arrival& arrival, int channel, int plan_rank);
+  Verdict JudgeByRegisteredGraphs(const Arrival& arrival, int channel, int plan_rank);
+
+  std::shared_ptr<Step> FindOrCreateStep(int64_t step);
+  std::shared_ptr<Run> WholePlanRun(int64_t step, int channel);
+  std::shared_ptr<Run> EarlyRun(int64_t step);
+  std::shared_ptr<Run> GraphRun(const std::shared_ptr<Step>& step, int64_t graph);
+  std::vector<std::function<void()>> ClaimEarly(Step* step, Run* run);
+  void Hold(Lock& lock, const std::shared_ptr<Run>& run, Queue* queue, int64_t rank, Held held);
+  void Drain(Lock& lock, const std::shared_ptr<Run>& run, Queue* queue);
+  Reason Take(Run* run, Queue* queue, int64_t rank);
+  void Complete(Run* run);
+  void EraseIfIdle(Step* step);
+  void ReleaseSteps(Lock& lock, const std::vector<std::shared_ptr<Step>>& steps);
+  std::vector<std::shared_ptr<Step>> AllSteps() const;
+
+  void Log(const Transfer& transfer, Reason reason, int64_t generation);
+  void Monitor();
+  void ReleaseExpired(Lock& lock);
+  Clock::time_point NextDue() const;
+
+  HandOffLog* const log_;
+  std::atomic<bool> planned_{false};
+
+  mutable std::mutex mu_;
+  std::condition_variable wake_;
+  std::shared_ptr<const Plan> plan_;
+  int64_t generation_ = 0;  // of the plan
+  bool enabled_ = true;
+  Clock::duration deadline_ = std::chrono::seconds(5);
+  std::unordered_map<int64_t, Graph> graphs_;
+  int64_t last_graph_ = 0;
+  std::unordered_map<int64_t, std::shared_ptr<Step>> steps_;
+  RecentSet<int64_t> released_{16384};                      // steps of which the rest is late
+  RecentSet<std::pair<int64_t, int64_t>> finished_{16384};  // (step, graph)
+  Counters totals_;
+  bool monitor_sleeps_ = true;
+  bool stopping_ = false;
+  std::thread monitor_;  // started by the first live step
+};
+
+}  // namespace tfwave
+
+#endif  // TFWAVE_NATIVE_SEQUENCER_H_

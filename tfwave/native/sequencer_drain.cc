@@ -1,0 +1,66 @@
+// The sequencer's hand-offs: one thread at a time for each queue, in rank order.
+#include "sequencer.h"
+
+#include <chrono>
+#include <utility>
+
+namespace tfwave {
+
+void Sequencer::Hold(Lock& lock, const std::shared_ptr<Run>& run, Queue* queue, int64_t rank, Held held) {
+  ++totals_.held;
+  queue->held.emplace(rank, std::move(held));
+  Drain(lock, run, queue);
+}
+
+// `run` must be the caller's own reference: the last hand-off erases the others.
+void Sequencer::Drain(Lock& lock, const std::shared_ptr<Run>& run, Queue* queue) {
+  if (queue->draining) return;
+  queue->draining = true;
+  while (queue->HasReady()) {
+    auto node = queue->held.extract(queue->held.begin());
+    const Reason reason = Take(run.get(), queue, node.key());
+    lock.unlock();
+    Log(node.mapped().transfer, reason, run->step->generation);
+    node.mapped().go();
+    node = {};
+    lock.lock();
+  }
+  queue->draining = false;
+}
+
+Reason Sequencer::Take(Run* run, Queue* queue, int64_t rank) {
+  --totals_.held;
+  if (queue->released) {
+    ++totals_.released;
+    return Reason::kReleased;
+  }
+  run->step->last = Clock::now();
+  if (rank < queue->next) {
+    ++totals_.late;
+    return Reason::kLate;
+  }
+  ++totals_.ordered;
+  if (++queue->next == queue->size) Complete(run);
+  return Reason::kOrdered;
+}
+
+void Sequencer::Complete(Run* run) {
+  if (--run->incomplete > 0) return;
+  run->step->runs.erase(run->graph);
+  if (run->graph != Run::kWholePlan) finished_.Add({run->step->id, run->graph});
+  EraseIfIdle(run->step.get());
+}
+
+void Sequencer::Log(const Transfer& transfer, Reason reason, int64_t generation) {
+  const auto now = Clock::now().time_since_epoch();
+  HandOff entry;
+  entry.time_nanos = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  entry.step = transfer.step;
+  entry.bytes = transfer.bytes;
+  entry.channel = transfer.channel;
+  entry.rank = transfer.plan_rank;
+  entry.reason = reason;
+  log_->Append(entry, generation);
+}
+
+}  // namespace tfwave

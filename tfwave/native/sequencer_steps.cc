@@ -1,0 +1,113 @@
+// The sequencer's live steps: how they begin, what they take over, how they end.
+#include "sequencer.h"
+
+#include <utility>
+
+namespace tfwave {
+
+std::shared_ptr<Step> Sequencer::FindOrCreateStep(int64_t id) {
+  std::shared_ptr<Step>& step = steps_[id];
+  if (step) return step;
+  step = std::make_shared<Step>();
+  step->id = id;
+  step->generation = generation_;
+  step->last = Clock::now();
+  if (!monitor_.joinable()) monitor_ = std::thread(&Sequencer::Monitor, this);
+  if (monitor_sleeps_) wake_.notify_all();
+  return step;
+}
+
+std::shared_ptr<Run> Sequencer::WholePlanRun(int64_t step_id, int channel) {
+  const std::shared_ptr<Step> step = FindOrCreateStep(step_id);
+  std::shared_ptr<Run>& run = step->runs[Run::kWholePlan];
+  if (!run) {
+    run = std::make_shared<Run>();
+    run->step = step;
+  }
+  const auto [queue, is_new] = run->queues.try_emplace(channel);
+  if (is_new) {
+    queue->second.size = plan_->SizeOf(channel);
+    ++run->incomplete;
+  }
+  return run;
+}
+
+std::shared_ptr<Run> Sequencer::EarlyRun(int64_t step_id) {
+  const std::shared_ptr<Step> step = FindOrCreateStep(step_id);
+  if (step->early) return step->early;
+  step->early = std::make_shared<Run>();
+  step->early->step = step;
+  step->early->queues[Run::kAllChannels].next = Queue::kNever;
+  return step->early;
+}
+
+std::shared_ptr<Run> Sequencer::GraphRun(const std::shared_ptr<Step>& step, int64_t graph) {
+  auto run = std::make_shared<Run>();
+  run->step = step;
+  run->graph = graph;
+  run->order = graphs_[graph].order;
+  for (const auto& [channel, size] : run->order->sizes()) run->queues[channel].size = size;
+  run->incomplete = static_cast<int>(run->queues.size());
+  if (run->incomplete > 0) {
+    step->runs[graph] = run;
+  } else {
+    finished_.Add({step->id, graph});
+  }
+  return run;
+}
+
+// Moves what came before the start to its queues in `run`; returns what turns out not to be ordered.
+std::vector<std::function<void()>> Sequencer::ClaimEarly(Step* step, Run* run) {
+  std::vector<std::function<void()>> unplanned;
+  if (!step->early) return unplanned;
+  auto& early = step->early->queues[Run::kAllChannels].held;
+  for (auto it = early.begin(); it != early.end();) {
+    Held& held = it->second;
+    int rank = Plan::kNone;
+    if (!run->order->Find(held.transfer.channel, held.edge, &rank)) {
+      ++it;
+      continue;
+    }
+    if (rank == Plan::kNone) {
+      --totals_.held;
+      if (held.transfer.bytes > 0) ++totals_.unplanned;
+      unplanned.push_back(std::move(held.go));
+    } else {
+      run->queues[held.transfer.channel].held.emplace(rank, std::move(held));
+    }
+    it = early.erase(it);
+  }
+  return unplanned;
+}
+
+void Sequencer::EraseIfIdle(Step* step) {
+  if (!step->runs.empty() || step->HoldsAnything()) return;
+  step->early.reset();
+  steps_.erase(step->id);
+}
+
+void Sequencer::ReleaseSteps(Lock& lock, const std::vector<std::shared_ptr<Step>>& steps) {
+  std::vector<std::shared_ptr<Run>> runs;
+  for (const std::shared_ptr<Step>& step : steps) {
+    steps_.erase(step->id);
+    released_.Add(step->id);
+    if (step->early) runs.push_back(std::move(step->early));
+    for (auto& [graph, run] : step->runs) runs.push_back(run);
+    step->runs.clear();
+    step->early.reset();
+  }
+  for (const auto& run : runs) {
+    for (auto& [channel, queue] : run->queues) queue.released = true;
+  }
+  for (const auto& run : runs) {
+    for (auto& [channel, queue] : run->queues) Drain(lock, run, &queue);
+  }
+}
+
+std::vector<std::shared_ptr<Step>> Sequencer::AllSteps() const {
+  std::vector<std::shared_ptr<Step>> all;
+  for (const auto& [id, step] : steps_) all.push_back(step);
+  return all;
+}
+
+}  // namespace tfwave
