@@ -1,0 +1,76 @@
+"""What a plan remembers of its graph: enough to know it again and to name the first difference."""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+
+from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
+from tfwave.proto.tensorflow_pb2 import NodeDef
+
+_VOLATILE_ATTRS = ("send_device_incarnation",)
+_DIGEST_BYTES = 2
+
+
+@dataclass(frozen=True)
+class GraphPrint:
+    """The fingerprint of a graph, its op counts (sorted by op), and a short digest of each node.
+
+    `node_digests` holds two bytes a node, nodes sorted by (name, device).
+    """
+
+    fingerprint: str
+    op_counts: tuple[tuple[str, int], ...]
+    node_digests: bytes
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes the graph has."""
+        return len(self.node_digests) // _DIGEST_BYTES
+
+
+def graph_print(view: GraphView) -> GraphPrint:
+    """Take the print of a graph: equal under node reordering and in every run of one program.
+
+    What differs from run to run (device incarnations) is left out.
+    """
+    digests = [_digest(view.nodes[i]) for i in nodes_by_name(view)]
+    return GraphPrint(
+        fingerprint=hashlib.sha256(b"".join(digests)).hexdigest(),
+        op_counts=tuple(sorted(Counter(view.ops).items())),
+        node_digests=b"".join([d[:_DIGEST_BYTES] for d in digests]),
+    )
+
+
+def first_difference(planned: GraphPrint, view: GraphView) -> str | None:
+    """The first difference between the graph that was planned and this one, in words; None if there is none."""
+    given = graph_print(view)
+    if given.fingerprint == planned.fingerprint:
+        return None
+    before, now = dict(planned.op_counts), dict(given.op_counts)
+    for op in sorted(before | now):
+        if before.get(op, 0) != now.get(op, 0):
+            return f"the planned graph has {before.get(op, 0)} {op} nodes, this one {now.get(op, 0)}"
+    for position, node in enumerate(nodes_by_name(view)):
+        at = slice(position * _DIGEST_BYTES, (position + 1) * _DIGEST_BYTES)
+        if planned.node_digests[at] != given.node_digests[at]:
+            return f"node '{view.names[node]}' differs: its name, device, inputs or attributes"
+    return "a node's inputs or attributes"
+
+
+def nodes_by_name(view: GraphView) -> list[int]:
+    """Node indices by (name, device): an order that does not see numbering."""
+    return sorted(range(len(view)), key=lambda i: (view.names[i], view.nodes[i].device))
+
+
+def _digest(node: NodeDef) -> bytes:
+    if node.op in SEND_OPS or node.op in RECV_OPS:
+        node = _without_volatile(node)
+    return hashlib.blake2b(node.SerializeToString(deterministic=True), digest_size=16).digest()
+
+
+def _without_volatile(node: NodeDef) -> NodeDef:
+    copy = NodeDef()
+    copy.CopyFrom(node)
+    for name in _VOLATILE_ATTRS:
+        copy.attr.pop(name, None)
+    return copy
