@@ -1,0 +1,42 @@
+"""Moves the tensors and the memory of a TensorFlow job in the right order, on the stock pip wheel.
+
+The names below load on first use; importing tfwave does not import TensorFlow.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tfwave.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from tfwave.errors import TfwaveError as TfwaveError
+    from tfwave.graph.load import load_graph as load_graph
+    from tfwave.plan.io import load_plan as load_plan
+    from tfwave.plan.io import save_plan as save_plan
+    from tfwave.plan.plan import Plan as Plan
+    from tfwave.runtime.control import ControlClient as ControlClient
+    from tfwave.runtime.server import Server as Server
+
+_HOMES = {
+    "ControlClient": "tfwave.runtime.control",
+    "Plan": "tfwave.plan.plan",
+    "Server": "tfwave.runtime.server",
+    "TfwaveError": "tfwave.errors",
+    "load_graph": "tfwave.graph.load",
+    "load_plan": "tfwave.plan.io",
+    "save_plan": "tfwave.plan.io",
+}
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tfwave' has no attribute '{name}'")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

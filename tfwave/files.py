@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def whole_directory(path: Path) -> Iterator[Path]:
+def whole_directory(path: Path) -> Generator[Path]:
     """A temporary directory that becomes `path` when the block ends well, and vanishes when it does not.
 
     An earlier directory at `path` is replaced only at the end.

@@ -1,7 +1,6 @@
 """The general time oracle of TIC."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from tfwave.cost.model import CostSource
 from tfwave.graph.transfer import Transfer
@@ -12,7 +11,10 @@ from tfwave.graph.view import GraphView
 class UniformCosts:
     """1 s for each transfer and 0 s for each op (TicTac section 4.2, Eq. 5): counts transfers."""
 
-    source: ClassVar[CostSource] = CostSource("uniform", "uniform")
+    @property
+    def source(self) -> CostSource:
+        """Uniform."""
+        return CostSource("uniform", "uniform")
 
     def op_seconds(self, view: GraphView, node: int) -> float:
         """Always 0 s."""

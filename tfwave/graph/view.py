@@ -39,7 +39,7 @@ class GraphView:
         """Index one graph, or several partitions of one job.
 
         Raises:
-            GraphError: no node, a duplicate or dangling name, a malformed input, or data after a control input.
+            GraphError: no node, a duplicate or dangling name, a malformed input, data after a control input.
         """
         return _build(partitions)
 
@@ -109,9 +109,7 @@ def _build(partitions: Iterable[GraphDef]) -> GraphView:
     for recv, send in sends.items():
         fanins[recv] = (*fanins[recv], send)
     names = tuple([node.name for node in nodes])
-    return GraphView(
-        tuple(nodes), names, ops, tuple(fanins), tuple(data_fanins), _transpose(fanins), sends
-    )
+    return GraphView(tuple(nodes), names, ops, tuple(fanins), tuple(data_fanins), _transpose(fanins), sends)
 
 
 def _index_names(nodes: Sequence[NodeDef], start: int) -> dict[str, int]:

@@ -40,7 +40,7 @@ def find_dependencies(view: GraphView, transfers: Sequence[Transfer]) -> Depende
     """
     levels = longest_path_levels(view)
     ordered = in_tie_order(view, transfers, levels)
-    upstream = _upstream_transfers(view, ordered)
+    upstream = upstream_transfers(view, ordered)
     ops = tuple(device_ops(view, destination_of(transfers)))
     classes: dict[int, list[int]] = defaultdict(list)
     for op in ops:
@@ -112,7 +112,7 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= lowest
 
 
-def _upstream_transfers(view: GraphView, transfers: Sequence[Transfer]) -> list[int]:
+def upstream_transfers(view: GraphView, transfers: Sequence[Transfer]) -> list[int]:
     own = {t.recv: 1 << bit for bit, t in enumerate(transfers)}
     upstream = [0] * len(view)
     for node in view.topological_order:

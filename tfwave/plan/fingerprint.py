@@ -42,7 +42,7 @@ def graph_print(view: GraphView) -> GraphPrint:
 
 
 def first_difference(planned: GraphPrint, view: GraphView) -> str | None:
-    """The first difference between the graph that was planned and this one, in words; None if there is none."""
+    """The first difference between the planned graph and this one, in words; None if there is none."""
     given = graph_print(view)
     if given.fingerprint == planned.fingerprint:
         return None

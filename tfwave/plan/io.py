@@ -23,7 +23,9 @@ JSON_SUFFIX = ".json"
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan; JSON if `path` ends in ``.json``, else binary."""
     as_json = path.suffix == JSON_SUFFIX
-    write_whole(path, plan_json(plan).encode() if as_json else to_proto(plan).SerializeToString(deterministic=True))
+    write_whole(
+        path, plan_json(plan).encode() if as_json else to_proto(plan).SerializeToString(deterministic=True)
+    )
 
 
 def load_plan(path: Path) -> Plan:

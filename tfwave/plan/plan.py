@@ -67,7 +67,9 @@ class Plan:
     def __post_init__(self) -> None:
         """Hold the invariants that every reader of a plan relies on."""
         if self.version != PLAN_VERSION:
-            raise PlanError(f"plan version {self.version} is not known here (this tfwave reads {PLAN_VERSION})")
+            raise PlanError(
+                f"plan version {self.version} is not known here (this tfwave reads {PLAN_VERSION})"
+            )
         _refuse_twice((str(order.channel) for order in self.orders), "channel")
         for order in self.orders:
             _check_order(order)

@@ -1,0 +1,58 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo test check protos clean distclean
+
+PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
+PYTEST := .venv/bin/python -m pytest -rs
+PIP := .venv/bin/python -m pip --disable-pip-version-check install -q --no-deps
+
+help: ## say what there is to make
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: .venv/.ready ## see what tfwave does, on a small job on this machine
+	@.venv/bin/tfwave demo
+
+test: .venv/.ready check ## check, then run all tests
+	@echo '== pytest: unit and property'
+	@$(PYTEST) tests/unit tests/property -n 2
+	@echo '== pytest: cluster (real TensorFlow servers on loopback)'
+	@$(PYTEST) tests/cluster
+
+check: .venv/.ready ## lint, format, types, layers: changes nothing
+	@echo '== ruff check'
+	@.venv/bin/ruff check -q .
+	@echo '== ruff format --check'
+	@.venv/bin/ruff format -q --check .
+	@echo '== pyright'
+	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright
+	@echo '== lint-imports'
+	@.venv/bin/lint-imports
+
+protos: ## write tfwave/proto/*_pb2* again from the .proto files
+	@echo 'Compiling tfwave/proto/*.proto'
+	@PYTHON=$(PYTHON) tools/gen_protos.sh
+
+clean: ## remove caches and build products; keep .venv
+	@rm -rf build dist ./*.egg-info .ruff_cache .hypothesis .pytest_cache .import_linter_cache demo-run
+	@find . -path './.venv*' -prune -o -name __pycache__ -exec rm -rf {} +
+
+distclean: clean ## clean, and remove .venv too
+	@rm -rf .venv .venv-protos
+
+.venv/.ready: requirements.lock setup.py pyproject.toml
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@[ -x .venv/bin/pip ] || { echo "Making .venv with $$($(PYTHON) -V)"; $(PYTHON) -m venv --clear .venv; }
+	@echo 'Installing requirements.lock into .venv (at first about 400 MB to download, a few minutes)'
+	@$(PIP) -r requirements.lock
+	@$(PIP) --no-build-isolation -e .
+	@touch $@
+
+define CHECK_PYTHON
+import sys
+from importlib.util import find_spec
+if not (3, 11) <= sys.version_info < (3, 14):
+    sys.exit(f"tfwave needs Python 3.11 to 3.13 (TensorFlow has no wheel for {sys.version.split()[0]}): make PYTHON=python3.11")
+if not (find_spec("venv") and find_spec("ensurepip")):
+    sys.exit("This Python cannot make virtual environments: apt install python3-venv")
+endef
+export CHECK_PYTHON

@@ -1,0 +1,54 @@
+"""What pip installs; the rest of the metadata is in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
+TENSORFLOW = ">=2.19,<2.22"  # tfwave.runtime.native.SUPPORTED
+
+TEST = [
+    "hypothesis>=6.100",
+    "networkx>=3.2",
+    "pytest>=8.2",
+    "pytest-timeout>=2.3",
+    "pytest-xdist>=3.6",
+]
+DEV = [*TEST, "import-linter>=2.1", "pyright[nodejs]>=1.1.400", "ruff>=0.11"]
+
+
+def _version() -> str:
+    text = (Path(__file__).parent / "tfwave" / "version.py").read_text()
+    found = VERSION.search(text)
+    if found is None:
+        raise SystemExit("tfwave/version.py has no line __version__ = ...")
+    return found[1]
+
+
+setup(
+    version=_version(),
+    packages=find_packages(include=["tfwave", "tfwave.*", "grappler_passes", "grappler_passes.*"]),
+    package_data={
+        "tfwave": ["py.typed", "native/*.h", "native/*.cc"],
+        "tfwave.proto": ["*.proto", "*.pyi"],
+    },
+    install_requires=[
+        "filelock>=3.12",
+        "grpcio>=1.62",
+        "numpy>=1.26",
+        "platformdirs>=4",
+        "protobuf>=5,<8",
+        "pydantic>=2.6",
+        "rich>=13",
+        "typer>=0.15",
+    ],
+    extras_require={
+        "tensorflow": [f"tensorflow{TENSORFLOW}"],
+        "cpu": [f"tensorflow-cpu{TENSORFLOW}"],
+        "demo": [f"tf_keras{TENSORFLOW}"],
+        "test": TEST,
+        "dev": DEV,
+    },
+    entry_points={"console_scripts": ["tfwave = tfwave.cli.app:main"]},
+)

@@ -1,0 +1,93 @@
+"""What `import tfwave` gives, and what it costs."""
+
+import ast
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tfwave
+
+PACKAGE = Path(tfwave.__file__).parent
+PUBLIC = [
+    "ControlClient",
+    "Plan",
+    "Server",
+    "TfwaveError",
+    "__version__",
+    "load_graph",
+    "load_plan",
+    "save_plan",
+]
+IMPORT_SECONDS = 0.3
+MAY_IMPORT_TENSORFLOW = {"runtime", "capture", "demo"}
+PROBE = """
+import json, sys, time
+start = time.perf_counter()
+import {module}
+seconds = time.perf_counter() - start
+heavy = [name for name in sys.modules if name.partition(".")[0] in ("tensorflow", "keras", "tf_keras")]
+print(json.dumps({{"seconds": seconds, "heavy": heavy}}))
+"""
+
+
+def probe(module: str) -> dict[str, Any]:
+    program = [sys.executable, "-c", PROBE.format(module=module)]
+    return json.loads(subprocess.run(program, capture_output=True, text=True, check=True, timeout=60).stdout)
+
+
+def test_import_is_quick_and_loads_no_tensorflow() -> None:
+    probes = [probe("tfwave") for _ in range(3)]
+    assert probes[0]["heavy"] == []
+    assert min(p["seconds"] for p in probes) < IMPORT_SECONDS
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "tfwave.cli.app",
+        "tfwave.planner",
+        *sorted({home for name, home in tfwave._HOMES.items()}),
+    ],
+)
+def test_modules_load_no_tensorflow(module: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"there is no {module}")
+    assert probe(module)["heavy"] == []
+
+
+def test_tensorflow_is_imported_in_its_places_only() -> None:
+    """Also where import-linter does not see it: `__import__` and `import_module`."""
+    hidden = re.compile(r"""(__import__|import_module)\(["'](tensorflow|tf_keras|keras)\b""")
+    paths = [path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")]
+    outside = [path for path in paths if path.parts[0] not in MAY_IMPORT_TENSORFLOW]
+    assert [str(path) for path in outside if hidden.search((PACKAGE / path).read_text())] == []
+
+
+def test_the_public_names() -> None:
+    assert sorted(tfwave.__all__) == PUBLIC
+    assert set(PUBLIC) <= set(dir(tfwave))
+    for name in PUBLIC:
+        assert getattr(tfwave, name) is not None
+
+
+def test_the_public_names_are_those_that_type_checkers_see() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.asname: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == tfwave._HOMES
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tfwave.nothing

@@ -1,0 +1,5 @@
+"""`python -m tfwave` is the `tfwave` command."""
+
+from tfwave.cli.app import main
+
+main()

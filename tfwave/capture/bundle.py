@@ -1,0 +1,149 @@
+"""The capture bundle: a directory that holds all that is known of some traced steps of one job.
+
+    bundle.json      what was captured, where and with what
+    graphs/000.pb    the partition graph of each device (GraphDef)
+    steps/000.pb     the trace of each step (StepStats)
+    transfers.json   the transfers of each step, as traced
+
+It loads on any machine, without the cluster and without TensorFlow.
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tfwave.capture.step_stats import TransferRecord, transfer_records
+from tfwave.errors import BundleError
+from tfwave.files import whole_directory
+from tfwave.graph.transfer import Transfers, find_transfers
+from tfwave.graph.view import GraphView
+from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
+
+BUNDLE_VERSION = 1
+_MANIFEST = "bundle.json"
+
+
+class StepSummary(BaseModel):
+    """One traced step: wall seconds of the call, and transfers whose events TensorFlow lost."""
+
+    model_config = ConfigDict(extra="forbid")
+    seconds: float
+    missing_transfers: int
+
+
+class Manifest(BaseModel):
+    """What ``bundle.json`` says."""
+
+    model_config = ConfigDict(extra="forbid")
+    version: int
+    tfwave: str
+    tensorflow: str
+    target: str
+    devices: list[str]
+    fetches: list[str]
+    warmup_steps: int
+    steps: list[StepSummary]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Partition graphs and traced steps of one job."""
+
+    manifest: Manifest
+    graphs: tuple[GraphDef, ...]
+    steps: tuple[StepStats, ...]
+
+    @cached_property
+    def view(self) -> GraphView:
+        """All partitions joined."""
+        return GraphView.of(*self.graphs)
+
+    @cached_property
+    def records(self) -> tuple[tuple[TransferRecord, ...], ...]:
+        """The traced transfers of each step."""
+        return tuple(tuple(transfer_records(step)) for step in self.steps)
+
+    @cached_property
+    def transfers(self) -> Transfers:
+        """The transfers of the graphs, with the bytes that the traces show (0 where no step shows any)."""
+        sizes = {(r.edge, r.channel): r.bytes for step in self.records for r in step}
+        found = find_transfers(self.view)
+        sized = tuple(replace(t, bytes=sizes.get((t.edge, t.channel), 0)) for t in found.data)
+        return Transfers(sized, found.control)
+
+
+def missing_transfers(graphs: tuple[GraphDef, ...], stats: StepStats) -> int:
+    """How many data transfers of the graphs have no event in a step's trace."""
+    seen = {(r.edge, r.channel) for r in transfer_records(stats)}
+    return sum((t.edge, t.channel) not in seen for t in find_transfers(GraphView.of(*graphs)).data)
+
+
+def save_bundle(bundle: Bundle, path: Path) -> None:
+    """Write a bundle directory, whole or not at all."""
+    with whole_directory(path) as target:
+        _save_messages(target / "graphs", bundle.graphs)
+        _save_messages(target / "steps", bundle.steps)
+        records = [{"step": i} | asdict(r) for i, step in enumerate(bundle.records) for r in step]
+        (target / "transfers.json").write_text(json.dumps(records, indent=1) + "\n")
+        (target / _MANIFEST).write_text(bundle.manifest.model_dump_json(indent=1) + "\n")
+
+
+def load_bundle(path: Path) -> Bundle:
+    """Read a bundle directory.
+
+    Raises:
+        BundleError: it is not a bundle, of another version, truncated or incomplete; names the file.
+    """
+    manifest = _load_manifest(path / _MANIFEST)
+    graphs = _load_messages(path / "graphs", GraphDef)
+    steps = _load_messages(path / "steps", StepStats)
+    if not graphs:
+        raise BundleError(f"bundle '{path}' has no graphs: capture it again")
+    if len(steps) != len(manifest.steps):
+        raise BundleError(f"bundle '{path}' holds {len(steps)} steps, but lists {len(manifest.steps)}")
+    return Bundle(manifest, graphs, steps)
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a path looks like a bundle."""
+    return (path / _MANIFEST).is_file()
+
+
+def _load_manifest(path: Path) -> Manifest:
+    try:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise BundleError(
+            f"'{path.parent}' is not a capture bundle: {path.name}: {error.strerror}"
+        ) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "content"
+        raise BundleError(f"'{path}' is malformed: {where}: {first['msg']}") from error
+    if manifest.version != BUNDLE_VERSION:
+        raise BundleError(f"'{path}' is of version {manifest.version}; this tfwave reads {BUNDLE_VERSION}")
+    return manifest
+
+
+def _save_messages(folder: Path, messages: tuple[Message, ...]) -> None:
+    folder.mkdir()
+    for i, message in enumerate(messages):
+        (folder / f"{i:03}.pb").write_bytes(message.SerializeToString(deterministic=True))
+
+
+_M = TypeVar("_M", bound=Message)
+
+
+def _load_messages(folder: Path, kind: type[_M]) -> tuple[_M, ...]:
+    messages: list[_M] = []
+    for file in sorted(folder.glob("*.pb")):
+        try:
+            messages.append(kind.FromString(file.read_bytes()))
+        except (DecodeError, OSError) as error:
+            raise BundleError(f"'{file}' is damaged ({error}): capture the bundle again") from error
+    return tuple(messages)

@@ -1,0 +1,90 @@
+"""The costs that a bundle tells."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tfwave.capture.bundle import Bundle
+from tfwave.capture.step_stats import TransferRecord, op_seconds
+from tfwave.cost.analytic import AnalyticCosts, LinkModel, fit
+from tfwave.cost.model import CostModel
+from tfwave.cost.trace import TimeOracle
+from tfwave.graph.names import Channel
+
+_SMALL_BYTES = 4096
+"""Up to this size a tensor's time is latency."""
+
+_Served = list[tuple[int, float]]
+"""Bytes and service seconds of the transfers of one step on one channel."""
+
+
+def bundle_costs(bundle: Bundle) -> CostModel:
+    """Ops: the minimum over the traced steps (TicTac section 5). Transfers: a link fitted to their times.
+
+    A traced arrival spent most of its time behind other transfers, which a minimum over few runs does not take
+    away; a line (latency + bytes / bandwidth) through the times that the channel worked does.
+    A transfer whose events TensorFlow lost in every step has no bytes, and raises MissingCost.
+    """
+    return AnalyticCosts(time_oracle(bundle), channel_links(bundle))
+
+
+def time_oracle(bundle: Bundle) -> TimeOracle:
+    """The minimum of the runs of each op, and of the service time of each transfer."""
+    ops: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for step in bundle.steps:
+        for op, seconds in op_seconds(step):
+            ops[op].append(seconds)
+    served: dict[tuple[str, Channel], list[float]] = defaultdict(list)
+    for records in bundle.records:
+        for record, seconds in service_seconds(records):
+            served[record.edge, record.channel].append(seconds)
+    found = {t.key: served[t.edge, t.channel] for t in bundle.transfers.data if (t.edge, t.channel) in served}
+    return TimeOracle(ops, found)
+
+
+def channel_links(bundle: Bundle) -> dict[Channel, LinkModel]:
+    """Latency and bandwidth of each channel, fitted to all its traced transfers."""
+    steps: dict[Channel, list[_Served]] = defaultdict(list)
+    for records in bundle.records:
+        of_step: dict[Channel, _Served] = defaultdict(list)
+        for record, seconds in service_seconds(records):
+            if record.bytes:
+                of_step[record.channel].append((record.bytes, seconds))
+        for channel, served in of_step.items():
+            steps[channel].append(served)
+    return {channel: _link(of_channel) for channel, of_channel in steps.items()}
+
+
+def _link(steps: Sequence[_Served]) -> LinkModel:
+    """The link under which a step's transfers take, together, what they took.
+
+    Single times say little: a tensor that ends behind another seems fast, the other slow. So the latency is
+    that of the faster half of the smallest tensors, bandwidth accounts for the rest of the busy time, and the
+    error is that of the busy time of a step: the mean of |predicted - measured| over the mean measured.
+    """
+    everything = sorted(sample for step in steps for sample in step)
+    total_bytes = sum(size for size, _ in everything)
+    busy = [math.fsum(seconds for _, seconds in step) for step in steps]
+    small = sorted(seconds for size, seconds in everything if size <= _SMALL_BYTES)
+    latency = small[len(small) // 4] if small else 0.0
+    rest = math.fsum(busy) - latency * len(everything)
+    if rest <= 0:
+        return fit(everything)
+    link = LinkModel(latency, total_bytes / rest)
+    errors = [
+        abs(math.fsum(link.seconds(size) for size, _ in step) - measured)
+        for step, measured in zip(steps, busy, strict=True)
+    ]
+    return replace(link, relative_error=math.fsum(errors) / math.fsum(busy))
+
+
+def service_seconds(records: Iterable[TransferRecord]) -> list[tuple[TransferRecord, float]]:
+    """How long its channel worked on each transfer of a step: since it started, or the one before it ended."""
+    last: dict[Channel, float] = {}
+    served: list[tuple[TransferRecord, float]] = []
+    for record in sorted(records, key=lambda r: r.end_seconds):
+        begin = max(record.start_seconds, last.get(record.channel, record.start_seconds))
+        served.append((record, max(0.0, record.end_seconds - begin)))
+        last[record.channel] = record.end_seconds
+    return served

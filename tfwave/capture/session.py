@@ -1,0 +1,156 @@
+"""Capturing steps of a live `tf.compat.v1.Session`, local or on a cluster."""
+
+import importlib
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tfwave.capture.bundle import (
+    BUNDLE_VERSION,
+    Bundle,
+    Manifest,
+    StepSummary,
+    missing_transfers,
+    save_bundle,
+)
+from tfwave.errors import BundleError
+from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
+from tfwave.version import __version__
+
+DEFAULT_STEPS = 5
+DEFAULT_WARMUP = 2
+_MARKER_OP = "TfwaveStep"
+
+
+def capture_run(  # noqa: PLR0913
+    session: Any,
+    fetches: Any,
+    feed_dict: Any = None,
+    *,
+    out: Path,
+    steps: int = DEFAULT_STEPS,
+    warmup: int = DEFAULT_WARMUP,
+) -> Bundle:
+    """Run a step `warmup` + `steps` times, trace the last `steps`, and write a bundle to `out`.
+
+    Raises:
+        BundleError: `out` cannot be written, or a count is out of range.
+    """
+    with capture(session, out=out, steps=steps, warmup=warmup) as tracer:
+        for _ in range(warmup + steps):
+            session.run(fetches, feed_dict)
+    return tracer.bundle()
+
+
+@contextmanager
+def capture(
+    session: Any, *, out: Path, steps: int = DEFAULT_STEPS, warmup: int = DEFAULT_WARMUP
+) -> Generator["Tracer"]:
+    """Trace the calls of `session.run` inside the block; at its end write a bundle to `out`.
+
+    The first `warmup` calls run untraced, the next `steps` traced, the rest untraced. Calls with other fetches
+    than the first one's, or with `options` of their own, pass untouched. `session.run` is restored at the end,
+    also after an exception (then nothing is written).
+
+    Raises:
+        BundleError: no step was traced, or `out` cannot be written.
+    """
+    if steps < 1 or warmup < 0:
+        raise BundleError(f"cannot trace {steps} steps after {warmup}: steps must be >= 1, warmup >= 0")
+    tracer = Tracer(session, steps, warmup)
+    session.run = tracer.run
+    try:
+        yield tracer
+    finally:
+        del session.run
+    save_bundle(tracer.bundle(), out)
+
+
+class Tracer:
+    """Stands in for `session.run` while a capture is under way."""
+
+    def __init__(self, session: Any, steps: int, warmup: int) -> None:
+        """Trace `steps` calls after `warmup` others."""
+        self._session = session
+        self._run = session.run
+        self._steps = steps
+        self._warmup = warmup
+        self._left_to_warm_up = warmup
+        self._fetches: tuple[str, ...] | None = None
+        self._graphs: tuple[GraphDef, ...] = ()
+        self._traced: list[tuple[float, StepStats]] = []
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Run a step, traced if it is its turn."""
+        names = _names(fetches)
+        if self._fetches is None:
+            self._fetches = names
+        if names != self._fetches or options is not None or len(self._traced) >= self._steps:
+            return self._run(fetches, feed_dict, options, run_metadata)
+        if self._left_to_warm_up:
+            self._left_to_warm_up -= 1
+            return self._run(fetches, feed_dict, options, run_metadata)
+        return self._traced_run(fetches, feed_dict)
+
+    def bundle(self) -> Bundle:
+        """What was traced.
+
+        Raises:
+            BundleError: nothing was.
+        """
+        if not self._traced:
+            raise BundleError(f"no step was traced: run the session more than {self._warmup} times")
+        manifest = Manifest(
+            version=BUNDLE_VERSION,
+            tfwave=__version__,
+            tensorflow=_tensorflow().__version__,
+            target=_text(self._session.sess_str),
+            devices=sorted(device.name for device in self._session.list_devices()),
+            fetches=list(self._fetches or ()),
+            warmup_steps=self._warmup,
+            steps=[
+                StepSummary(seconds=seconds, missing_transfers=missing_transfers(self._graphs, stats))
+                for seconds, stats in self._traced
+            ],
+        )
+        return Bundle(manifest, self._graphs, tuple(stats for _, stats in self._traced))
+
+    def _traced_run(self, fetches: Any, feed_dict: Any) -> Any:
+        v1 = _tensorflow().compat.v1
+        options = v1.RunOptions(
+            trace_level=v1.RunOptions.FULL_TRACE, output_partition_graphs=not self._graphs
+        )
+        metadata = v1.RunMetadata()
+        start = time.perf_counter()
+        result = self._run(fetches, feed_dict, options, metadata)
+        seconds = time.perf_counter() - start
+        if not self._graphs:
+            self._graphs = tuple(_own_graph(graph) for graph in metadata.partition_graphs)
+        self._traced.append((seconds, StepStats.FromString(metadata.step_stats.SerializeToString())))
+        return result
+
+
+def _own_graph(graph: Any) -> GraphDef:
+    """A partition graph in our own message type, without the nodes that the send hook adds."""
+    own = GraphDef.FromString(graph.SerializeToString())
+    kept = [node for node in own.node if node.op != _MARKER_OP]
+    if len(kept) < len(own.node):
+        copy = GraphDef(node=kept)
+        del own.node[:]
+        own.node.extend(copy.node)
+    return own
+
+
+def _names(fetches: Any) -> tuple[str, ...]:
+    flat: Sequence[Any] = _tensorflow().nest.flatten(fetches)
+    return tuple(str(getattr(fetch, "name", fetch)) for fetch in flat)
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _tensorflow() -> Any:
+    return importlib.import_module("tensorflow")

@@ -1,0 +1,66 @@
+"""Reading what TensorFlow traced of one step."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tfwave.graph.names import Channel
+from tfwave.proto.tensorflow_pb2 import NodeExecStats, StepStats
+
+_TRANSFER = "RecvTensor"
+_LABEL = re.compile(
+    r"(?:\[[^]]*\] )*(?P<edge>edge_.+) from (?P<source>\S+) to (?P<destination>\S+)", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class TransferRecord:
+    """One traced arrival: its wire name, bytes, and start and end in seconds since the step's first event.
+
+    The start is when the sender had the tensor, so queueing on the link is part of the time.
+    """
+
+    edge: str
+    channel: Channel
+    bytes: int
+    start_seconds: float
+    end_seconds: float
+
+
+def op_seconds(stats: StepStats) -> Iterator[tuple[tuple[str, str], float]]:
+    """((device, node), seconds of the kernel) of each op that ran."""
+    for device, event in _events(stats):
+        if event.node_name != _TRANSFER:
+            yield (device, event.node_name), _kernel_seconds(event)
+
+
+def transfer_records(stats: StepStats) -> list[TransferRecord]:
+    """The transfers that were traced, by end; TensorFlow may lose some."""
+    origin = min((e.all_start_micros for _, e in _events(stats) if e.all_start_micros), default=0)
+    records = [
+        record
+        for _, event in _events(stats)
+        if event.node_name == _TRANSFER and (record := _record(event, origin)) is not None
+    ]
+    return sorted(records, key=lambda r: (r.end_seconds, r.edge, r.channel))
+
+
+def _events(stats: StepStats) -> Iterator[tuple[str, NodeExecStats]]:
+    for device in stats.dev_stats:
+        for event in device.node_stats:
+            yield device.device, event
+
+
+def _kernel_seconds(event: NodeExecStats) -> float:
+    nanos = event.op_end_rel_nanos - event.op_start_rel_nanos
+    return nanos / 1e9 if nanos > 0 else max(0, event.op_end_rel_micros - event.op_start_rel_micros) / 1e6
+
+
+def _record(event: NodeExecStats, origin: int) -> TransferRecord | None:
+    match = _LABEL.fullmatch(event.timeline_label)
+    if not match:
+        return None
+    size = sum(o.tensor_description.allocation_description.requested_bytes for o in event.output)
+    start = (event.all_start_micros - origin) / 1e6
+    channel = Channel(match["source"], match["destination"])
+    return TransferRecord(match["edge"], channel, size, start, start + event.all_end_rel_micros / 1e6)

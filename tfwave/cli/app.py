@@ -1,0 +1,35 @@
+"""The `tfwave` command: one file per sub-command."""
+
+import sys
+
+import typer
+
+from tfwave.cli.conformance import conformance_command
+from tfwave.cli.demo import demo_command
+from tfwave.cli.doctor import doctor_command
+from tfwave.cli.inspect import inspect_command
+from tfwave.cli.plan import plan_command
+from tfwave.errors import TfwaveError
+
+app = typer.Typer(
+    name="tfwave",
+    help="Move the tensors of a TensorFlow job in the right order, on the stock pip wheel.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("doctor")(doctor_command)
+app.command("inspect")(inspect_command)
+app.command("plan")(plan_command)
+app.command("demo")(demo_command)
+app.command("conformance")(conformance_command)
+
+
+def main() -> None:
+    """Run the command line; an error is one line on standard error and exit code 2."""
+    try:
+        app()
+    except TfwaveError as error:
+        sys.stderr.write(f"tfwave: error: {error}\n")
+        sys.exit(2)

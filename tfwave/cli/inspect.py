@@ -1,0 +1,134 @@
+"""`tfwave inspect`: what is in a graph or a bundle."""
+
+import statistics
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tfwave.capture.bundle import Bundle
+from tfwave.capture.costs import channel_links
+from tfwave.cli.inputs import GRAPH_HELP, Source, load_source
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.graph.names import Channel
+from tfwave.plan.io import load_plan
+from tfwave.plan.match import check_match
+
+
+def inspect_command(
+    graph: Annotated[str, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")],
+    plan: Annotated[Path | None, typer.Option(help="Check that this plan belongs to the graph.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show the nodes, devices and transfers of a graph or a capture bundle.
+
+    [bold]Examples[/bold]
+
+      tfwave inspect demo-run/bundle
+
+      tfwave inspect worker.pb --plan plan.json --json
+    """
+    source = load_source(graph)
+    if plan is not None:
+        check_match(load_plan(plan), source.view, source.transfers)
+    found = _describe(source)
+    if as_json:
+        print_json(found)
+        return
+    _print(found)
+    if plan is not None:
+        console.print(f"The plan '{plan}' belongs to this graph.")
+
+
+def _describe(source: Source) -> dict[str, Any]:
+    view = source.view
+    found: dict[str, Any] = {
+        "nodes": len(view),
+        "devices": dict(sorted(Counter(n.device or "(none)" for n in view.nodes).items())),
+        "channels": _channels(source),
+    }
+    if source.bundle is not None:
+        found["capture"] = _capture(source.bundle)
+    return found
+
+
+def _channels(source: Source) -> list[dict[str, Any]]:
+    data: dict[Channel, list[int]] = defaultdict(list)
+    control = Counter(t.channel for t in source.transfers.control)
+    for transfer in source.transfers.data:
+        data[transfer.channel].append(transfer.bytes)
+    return [
+        {
+            "source_device": channel.source,
+            "destination_device": channel.destination,
+            "transfers": len(data[channel]),
+            "bytes": sum(data[channel]),
+            "control_only": control[channel],
+        }
+        for channel in sorted(data.keys() | control.keys())
+    ]
+
+
+def _capture(bundle: Bundle) -> dict[str, Any]:
+    manifest = bundle.manifest
+    return {
+        "tensorflow": manifest.tensorflow,
+        "steps": len(manifest.steps),
+        "median_step_seconds": statistics.median(s.seconds for s in manifest.steps),
+        "missing_transfer_events": sum(s.missing_transfers for s in manifest.steps),
+        "links": [
+            {
+                "source_device": channel.source,
+                "destination_device": channel.destination,
+                "bytes_per_second": link.bytes_per_second,
+                "latency_seconds": link.latency_seconds,
+                "relative_error": link.relative_error,
+            }
+            for channel, link in sorted(channel_links(bundle).items())
+        ],
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    print_table(
+        f"{found['nodes']} nodes",
+        ["device", "nodes"],
+        [(short_device(d), n) for d, n in found["devices"].items()],
+    )
+    print_table(
+        "transfers between tasks",
+        ["from", "to", "data", "bytes", "control only"],
+        [
+            (
+                short_device(c["source_device"]),
+                short_device(c["destination_device"]),
+                c["transfers"],
+                size(c["bytes"]),
+                c["control_only"],
+            )
+            for c in found["channels"]
+        ],
+    )
+    if "capture" not in found:
+        return
+    capture = found["capture"]
+    console.print(
+        f"captured with TensorFlow {capture['tensorflow']}: {capture['steps']} steps, median "
+        f"{milliseconds(capture['median_step_seconds'])}, "
+        f"{capture['missing_transfer_events']} transfer events lost"
+    )
+    print_table(
+        "links, fitted (shared with all that ran beside)",
+        ["from", "to", "bandwidth", "latency", "error"],
+        [
+            (
+                short_device(link["source_device"]),
+                short_device(link["destination_device"]),
+                f"{size(link['bytes_per_second'])}/s",
+                milliseconds(link["latency_seconds"]),
+                f"{link['relative_error']:.0%}",
+            )
+            for link in capture["links"]
+        ],
+    )

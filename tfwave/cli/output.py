@@ -1,0 +1,49 @@
+"""How commands print: tables for people, JSON for programs."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+_DEVICE = re.compile(r"/job:([^/]+)/(?:replica:\d+/)?task:(\d+)/device:(.+)")
+
+console = Console(highlight=False)
+progress_console = Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, keys in their own order."""
+    typer.echo(json.dumps(value, indent=1))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table; the first column to the left, the others to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row))
+    console.print(table)
+
+
+def size(count: float) -> str:
+    """Bytes in words, decimal units."""
+    return decimal(int(count)) if math.isfinite(count) else "any"
+
+
+def short_device(device: str) -> str:
+    """``/job:ps/replica:0/task:1/device:CPU:0`` as ``ps:1/CPU:0``."""
+    return _DEVICE.sub(r"\1:\2/\3", device)
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds in words, in units of 10^-3."""
+    return f"{seconds * 1e3:.2f} ms"

@@ -1,0 +1,103 @@
+"""`tfwave plan`: decide an order."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tfwave.capture.costs import bundle_costs
+from tfwave.cli.inputs import GRAPH_HELP, Source, load_source
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.cost.estimate import EstimateMissing
+from tfwave.cost.file import load_costs
+from tfwave.cost.model import CostModel
+from tfwave.cost.uniform import UniformCosts
+from tfwave.errors import MissingCost
+from tfwave.plan.io import save_plan, to_dict
+from tfwave.plan.plan import Plan
+from tfwave.planner import PlanRequest, make_plan
+
+_SHOWN_TRANSFERS = 20
+
+
+class Missing(StrEnum):
+    """What to do about an op or transfer without a cost."""
+
+    error = "error"
+    estimate = "estimate"
+
+
+def plan_command(  # noqa: PLR0913, PLR0917
+    graph: Annotated[str, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")],
+    policy: Annotated[str, typer.Option(help="tic, tac, fifo, random or reverse.")] = "tac",
+    costs: Annotated[
+        Path | None,
+        typer.Option(help='Costs in seconds: {"ops": {node: s}, "transfers": {recv node: s}}.'),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Plan only what arrives at this device.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the plan; JSON if it ends in .json.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the policy 'random'.")] = 0,
+    missing: Annotated[Missing, typer.Option(help="Refuse missing costs, or estimate them.")] = Missing.error,
+    as_json: JsonFlag = False,
+) -> None:
+    """Order the transfers of a graph, and say what that should give.
+
+    [bold]Examples[/bold]
+
+      tfwave plan demo-run/bundle -o plan.json
+
+      tfwave plan worker.pb --policy tac --costs costs.json --json
+
+      tfwave plan - --policy tic < worker.pb
+    """
+    source = load_source(graph)
+    model = _costs(source, policy, costs)
+    if missing is Missing.estimate:
+        model = EstimateMissing(model, source.view, source.transfers.data)
+    plan = make_plan(source.view, source.transfers.data, model, PlanRequest(policy, seed, device))
+    if output is not None:
+        save_plan(plan, output)
+    if as_json:
+        print_json(to_dict(plan))
+    else:
+        print_plan(plan)
+        if output is not None:
+            console.print(f"written to '{output}'")
+
+
+def _costs(source: Source, policy: str, costs: Path | None) -> CostModel:
+    if costs is not None:
+        return load_costs(costs)
+    if source.bundle is not None:
+        return bundle_costs(source.bundle)
+    if policy == "tac":
+        raise MissingCost(
+            "the policy 'tac' needs times: give --costs FILE or a capture bundle, or choose --policy tic"
+        )
+    return UniformCosts()
+
+
+def print_plan(plan: Plan) -> None:
+    """Show a plan to people: what it promises, then the most urgent transfers of each channel."""
+    predicted, costs = plan.predicted, plan.costs
+    detail = f" ({costs.detail})" if costs.detail else ""
+    console.print(
+        f"policy {plan.policy}; costs: ops {costs.ops}, transfers {costs.transfers}{detail}\n"
+        f"predicted: makespan {milliseconds(predicted.makespan_seconds)}, "
+        f"U {milliseconds(predicted.upper_seconds)}, L {milliseconds(predicted.lower_seconds)}, "
+        f"E {predicted.efficiency:.3f}, S {predicted.speedup:.3f}"
+    )
+    for order in plan.orders:
+        channel = order.channel
+        ends = f"{short_device(channel.source)} -> {short_device(channel.destination)}"
+        title = f"{ends}: {len(order.transfers)} transfers"
+        rows = [
+            (t.rank, f"{t.priority:g}", size(t.bytes), f"{t.key.node}:{t.key.port}")
+            for t in order.transfers[:_SHOWN_TRANSFERS]
+        ]
+        print_table(title, ["rank", "priority", "size", "tensor"], rows)
+        if len(order.transfers) > _SHOWN_TRANSFERS:
+            console.print(f"... and {len(order.transfers) - _SHOWN_TRANSFERS} more (all with --json or -o)")

@@ -1,0 +1,155 @@
+"""The demo's cluster: servers with the hook, workers without, a chief that runs steps."""
+
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfwave.demo import chief_task, server_task
+from tfwave.demo.network import LoopbackNetwork, Network, open_network
+from tfwave.demo.processes import Task, Tasks
+from tfwave.errors import EnforcerError
+from tfwave.plan.io import to_proto
+from tfwave.plan.plan import Plan
+from tfwave.proto.control_pb2 import Reason
+from tfwave.report.conformance import HandOff
+from tfwave.runtime.control import ControlClient
+
+START_SECONDS = 180.0
+STEP_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class DemoJob:
+    """What a demo runs: its cluster, its link (bits per second, into and out of each host) and its model."""
+
+    servers: int
+    workers: int
+    bits_per_second: float
+    model: str
+    image: int
+    batch: int
+
+
+class DemoCluster:
+    """A running job; `network` says how its link is limited."""
+
+    def __init__(self, network: Network, chief: Task, controls: list[ControlClient]) -> None:
+        """Take over started tasks."""
+        self.network = network
+        self._chief = chief
+        self._controls = controls
+        self._cursors = [0] * len(controls)
+
+    def run(self, steps: int) -> tuple[list[list[float]], str]:
+        """Run steps; the seconds of each worker in each, and a digest of all outputs."""
+        answer = self._ask(steps * STEP_SECONDS, do="run", steps=steps)
+        return answer["steps"], answer["digest"]
+
+    def capture(self, out: Path, *, steps: int, warmup: int) -> None:
+        """Write a capture bundle to `out`."""
+        seconds = (steps + warmup) * STEP_SECONDS
+        self._ask(seconds, do="capture", out=str(out.absolute()), steps=steps, warmup=warmup)
+
+    def install(self, plan: Plan) -> None:
+        """Install a plan on every server, switched off: tensors pass as they are ready, and are logged."""
+        for control in self._controls:
+            control.install(to_proto(plan), enabled=False)
+        self._cursors = [0] * len(self._controls)
+
+    def order(self, enabled: bool) -> None:
+        """Switch the order on or off."""
+        for control in self._controls:
+            control.configure(enabled=enabled)
+
+    def hand_offs(self) -> list[HandOff]:
+        """What the hooks logged since the last call.
+
+        Raises:
+            EnforcerError: a log overflowed before it was read.
+        """
+        read: list[HandOff] = []
+        for i, control in enumerate(self._controls):
+            log = control.hand_offs(self._cursors[i])
+            if log.dropped:
+                raise EnforcerError(
+                    f"the log of server {i} lost {log.dropped} hand-offs: run fewer steps a block"
+                )
+            self._cursors[i] = log.next_cursor
+            channels = [f"{c.source_device} -> {c.destination_device}" for c in log.channels]
+            read += [
+                HandOff(h.step, channels[h.channel], h.rank, Reason.Name(h.reason)) for h in log.hand_offs
+            ]
+        return read
+
+    def live_steps(self) -> int:
+        """Steps that still have a counter on some server."""
+        return sum(control.health().counters.live_steps for control in self._controls)
+
+    def start(self, cluster: dict[str, list[str]], job: DemoJob) -> None:
+        """Build the job on a cluster whose servers are up, and limit its link if the network does not."""
+        if isinstance(self.network, LoopbackNetwork):
+            for control in self._controls:
+                control.configure(bytes_per_second=job.bits_per_second / 8)
+        self._ask(
+            START_SECONDS, do="start", cluster=cluster, model=job.model, image=job.image, batch=job.batch
+        )
+
+    def _ask(self, seconds: float, **request: object) -> dict[str, Any]:
+        answer = self._chief.request(request, seconds)
+        if "error" in answer:
+            raise EnforcerError(f"the chief cannot {request['do']}: {answer['error']}")
+        return answer
+
+
+@contextmanager
+def demo_cluster(job: DemoJob, directory: Path) -> Generator[DemoCluster]:
+    """Start a job; logs and control sockets go to `directory`. Everything ends with the block.
+
+    Raises:
+        EnforcerError: a task does not start; names it and its log.
+    """
+    servers = [f"server{i}" for i in range(job.servers)]
+    workers = [f"worker{i}" for i in range(job.workers)]
+    with ExitStack() as stack:
+        network = stack.enter_context(open_network([*servers, *workers], job.bits_per_second))
+        tasks = stack.enter_context(Tasks(network, directory))
+        cluster = {
+            "ps": [_address(network, host) for host in servers],
+            "worker": [_address(network, host) for host in workers],
+        }
+        environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+        started = [
+            _start_server(
+                tasks.start(f"ps{i}", host, server_task.MODULE, environment), cluster, "ps", i, directory
+            )
+            for i, host in enumerate(servers)
+        ]
+        started += [
+            _start_server(
+                tasks.start(f"worker{i}", host, server_task.MODULE, environment), cluster, "worker", i, None
+            )
+            for i, host in enumerate(workers)
+            if i
+        ]
+        chief = tasks.start("worker0", workers[0], chief_task.MODULE, environment)
+        addresses = [task.receive(START_SECONDS)["control"] for task in started]
+        controls = [stack.enter_context(ControlClient(a)) for a in addresses if a]
+        demo = DemoCluster(network, chief, controls)
+        demo.start(cluster, job)
+        yield demo
+
+
+def _address(network: Network, host: str) -> str:
+    return f"{network.address(host)}:{network.free_ports(host, 1)[0]}"
+
+
+def _start_server(
+    task: Task, cluster: dict[str, list[str]], job: str, index: int, hooked: Path | None
+) -> Task:
+    control = server_task.control_address(hooked, job, index) if hooked else None
+    task.send(
+        {"cluster": cluster, "job": job, "task": index, "hooked": hooked is not None, "control": control}
+    )
+    return task

@@ -1,0 +1,89 @@
+"""The demo's job: a model of `tf_keras.applications`, variables on the servers, a replica on each worker."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tfwave.errors import EnvironmentUnsupported, TfwaveError
+
+CLASSES = 100
+VGG16_LITE = "VGG16Lite"
+"""VGG16's convolutions with a head of 512, 512 and 1000 units: its own head is seven times their size."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A graph and what to run in it: for each worker its output and the time at which it was done."""
+
+    graph: Any
+    initializer: Any
+    outputs: list[Any]
+    finish_times: list[Any]
+    """Seconds since the epoch, by the worker's clock."""
+
+
+def build_job(cluster: dict[str, list[str]], model: str, image: int, batch: int) -> Job:
+    """Inference of `batch` images of `image` x `image` pixels on each worker, in one step.
+
+    Raises:
+        EnvironmentUnsupported: tf_keras is not installed.
+        TfwaveError: no such model.
+    """
+    tensorflow: Any = importlib.import_module("tensorflow")
+    v1: Any = tensorflow.compat.v1
+    make = _network_maker(model)
+    graph = tensorflow.Graph()
+    with graph.as_default():
+        v1.set_random_seed(1)
+        network: Any = None
+        outputs: list[Any] = []
+        times: list[Any] = []
+        for worker in range(len(cluster["worker"])):
+            with v1.device(_placement(v1, cluster, worker)):
+                images = tensorflow.random.stateless_uniform([batch, image, image, 3], seed=[worker, 7])
+                if network is None:
+                    network = make(image)
+                output = network(images, training=False)
+                with tensorflow.control_dependencies([output]):
+                    times.append(tensorflow.timestamp())
+                outputs.append(output)
+        return Job(graph, v1.global_variables_initializer(), outputs, times)
+
+
+def _placement(v1: Any, cluster: dict[str, list[str]], worker: int) -> Any:
+    return v1.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{worker}")
+
+
+def _network_maker(name: str) -> Callable[[int], Any]:
+    """What makes a network, with random weights, for images of a given side."""
+    keras = _keras()
+    if name == VGG16_LITE:
+        return partial(_vgg16_lite, keras)
+    make = getattr(keras.applications, name, None)
+    if not callable(make):
+        there = ", ".join([VGG16_LITE, *(n for n in dir(keras.applications) if n[0].isupper())])
+        raise TfwaveError(f"tf_keras.applications has no model '{name}'; choose one of {there}")
+    return lambda image: make(weights=None, input_shape=(image, image, 3), classes=CLASSES)
+
+
+def _vgg16_lite(keras: Any, image: int) -> Any:
+    shape = (image, image, 3)
+    layers = keras.layers
+    return keras.Sequential(
+        [
+            keras.applications.VGG16(weights=None, include_top=False, input_shape=shape),
+            layers.Flatten(),
+            layers.Dense(512, activation="relu"),
+            layers.Dense(512, activation="relu"),
+            layers.Dense(1000),
+        ]
+    )
+
+
+def _keras() -> Any:
+    try:
+        return importlib.import_module("tf_keras")
+    except ImportError as error:
+        raise EnvironmentUnsupported("the demo needs tf_keras: pip install tf_keras") from error

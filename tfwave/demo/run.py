@@ -1,0 +1,140 @@
+"""The demo from start to end: measure, capture, plan, install, measure again, judge."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tfwave.capture.bundle import Bundle, load_bundle
+from tfwave.capture.costs import bundle_costs
+from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
+from tfwave.errors import TfwaveError
+from tfwave.files import write_whole
+from tfwave.order.bounds import Bounds
+from tfwave.plan.io import save_plan
+from tfwave.plan.plan import Plan
+from tfwave.planner import PlanRequest, make_plan
+from tfwave.report.chrome import chrome_trace
+from tfwave.report.conformance import Conformance, HandOff, conformance
+from tfwave.report.figures import StepFigures, step_figures
+from tfwave.report.run import MODES, save_run
+from tfwave.runtime.native import ensure_built
+
+CAPTURED_STEPS = 5
+WARMUP_STEPS = 2
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How much to measure: `repeats` times a block of `steps` unordered and one of `steps` ordered."""
+
+    repeats: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What a demo found, by mode; `network` says how the link was limited."""
+
+    network: str
+    plan: Plan
+    figures: dict[str, StepFigures]
+    conformance: dict[str, Conformance]
+    outputs_equal: bool
+    """Whether every block gave the same outputs, bit for bit."""
+    live_steps: int
+
+
+def run_demo(job: DemoJob, blocks: Blocks, policy: str, out: Path, say: Say) -> DemoResult:
+    """Run a job with and without a planned order, in turn, and write all that was seen to `out`.
+
+    Raises:
+        TfwaveError: a part of it fails; names it.
+    """
+    ensure_built(lambda done, total, what: say(f"building the send hook: {what} ({done}/{total})"))
+    _prepare(out)
+    say("starting the cluster and building the model")
+    with demo_cluster(job, out / "logs") as cluster:
+        say(f"capturing {CAPTURED_STEPS} steps")
+        cluster.capture(out / "bundle", steps=CAPTURED_STEPS, warmup=WARMUP_STEPS)
+        bundle = load_bundle(out / "bundle")
+        say(f"planning with {policy}")
+        plan = make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), PlanRequest(policy))
+        save_plan(plan, out / "plan.json")
+        cluster.install(plan)
+        measured = _measure(cluster, blocks, say)
+        say("tracing an ordered step")
+        cluster.order(True)
+        cluster.capture(out / "ordered-step", steps=1, warmup=0)
+        live = cluster.live_steps()
+        network = cluster.network.description
+    result = _judge(plan, measured, network, live)
+    _save(out, result, measured, bundle)
+    return result
+
+
+@dataclass(frozen=True)
+class _Measured:
+    steps: dict[str, list[list[float]]]
+    hand_offs: dict[str, list[HandOff]]
+    digests: set[str]
+
+
+def _prepare(out: Path) -> None:
+    try:
+        (out / "logs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TfwaveError(f"cannot write '{out}': {error.strerror}") from error
+
+
+def _measure(cluster: DemoCluster, blocks: Blocks, say: Say) -> _Measured:
+    measured = _Measured({mode: [] for mode in MODES}, {mode: [] for mode in MODES}, set())
+    for repeat in range(blocks.repeats):
+        for mode in MODES:
+            say(f"measuring {mode}, block {repeat + 1} of {blocks.repeats}")
+            cluster.order(mode == "ordered")
+            steps, digest = cluster.run(blocks.steps)
+            measured.steps[mode] += steps
+            measured.hand_offs[mode] += cluster.hand_offs()
+            measured.digests.add(digest)
+    return measured
+
+
+def _judge(plan: Plan, measured: _Measured, network: str, live: int) -> DemoResult:
+    bounds = Bounds(plan.predicted.upper_seconds, plan.predicted.lower_seconds)
+    return DemoResult(
+        network=network,
+        plan=plan,
+        figures={mode: step_figures(steps, bounds) for mode, steps in measured.steps.items()},
+        conformance={mode: conformance(of_mode) for mode, of_mode in measured.hand_offs.items()},
+        outputs_equal=len(measured.digests) == 1,
+        live_steps=live,
+    )
+
+
+def _save(out: Path, result: DemoResult, measured: _Measured, bundle: Bundle) -> None:
+    save_run(out, measured.hand_offs)
+    _write_json(out / "figures.json", result_dict(result) | {"step_seconds": measured.steps})
+    ordered = load_bundle(out / "ordered-step")
+    trace = chrome_trace({"unordered": bundle.steps[-1], "ordered": ordered.steps[-1]})
+    write_whole(out / "trace.json", trace.encode())
+
+
+def result_dict(result: DemoResult) -> dict[str, Any]:
+    """A result for JSON."""
+    return {
+        "network": result.network,
+        "policy": result.plan.policy,
+        "predicted": asdict(result.plan.predicted),
+        "figures": {mode: asdict(f) for mode, f in result.figures.items()},
+        "conformance": {mode: asdict(c) | {"exact": c.exact} for mode, c in result.conformance.items()},
+        "outputs_equal": result.outputs_equal,
+        "live_steps": result.live_steps,
+    }
+
+
+def _write_json(path: Path, value: Any) -> None:
+    write_whole(path, (json.dumps(value, indent=1) + "\n").encode())

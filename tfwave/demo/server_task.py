@@ -1,0 +1,55 @@
+"""A TensorFlow server as a task of a demo, until its standard input is closed.
+
+Asked {"cluster": {job: [address]}, "job": str, "task": int, "hooked": bool, "control": address or null},
+it answers {"ready": true, "control": address or null}.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tfwave.demo.child import Channel
+from tfwave.errors import EnforcerError
+from tfwave.runtime.address import UNIX
+
+MODULE = "tfwave.demo.server_task"
+
+_SOCKET_PATH_BYTES = 107
+
+
+def control_address(directory: Path, job: str, task: int) -> str:
+    """Where the hook of a task is controlled: a socket in the directory, reachable from every host.
+
+    Raises:
+        EnforcerError: the path is longer than the system allows.
+    """
+    path = directory.absolute() / f"{job}{task}.sock"
+    if len(os.fsencode(path)) > _SOCKET_PATH_BYTES:
+        raise EnforcerError(f"socket path '{path}' is too long: choose a run directory with a shorter name")
+    return f"{UNIX}{path}"
+
+
+def main() -> None:
+    """Serve."""
+    channel = Channel()
+    request = next(channel.requests())
+    server, control = _start(request)
+    channel.say(ready=True, control=control)
+    channel.wait()
+    del server  # until here it is alive
+    os._exit(0)  # a TensorFlow server ends with its process only
+
+
+def _start(request: dict[str, Any]) -> tuple[object, str | None]:
+    cluster, job, task = request["cluster"], request["job"], request["task"]
+    if not request["hooked"]:
+        tensorflow: Any = __import__("tensorflow")
+        return tensorflow.distribute.Server(cluster, job_name=job, task_index=task), None
+    from tfwave.runtime.server import Server
+
+    server = Server(cluster, job, task, control=request["control"])
+    return server, server.control_address
+
+
+if __name__ == "__main__":
+    main()
