@@ -51,7 +51,7 @@ define CHECK_PYTHON
 import sys
 from importlib.util import find_spec
 if not (3, 11) <= sys.version_info < (3, 14):
-    sys.exit(f"tfwave needs Python 3.11 to 3.13 (TensorFlow has no wheel for {sys.version.split()[0]}): make PYTHON=python3.11")
+    sys.exit(f"tfwave needs Python 3.11 to 3.13, this is {sys.version.split()[0]}: make PYTHON=python3.11")
 if not (find_spec("venv") and find_spec("ensurepip")):
     sys.exit("This Python cannot make virtual environments: apt install python3-venv")
 endef

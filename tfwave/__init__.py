@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any
 from tfwave.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from tfwave.capture.bundle import Bundle as Bundle
+    from tfwave.capture.bundle import load_bundle as load_bundle
+    from tfwave.capture.plan import plan_bundle as plan_bundle
+    from tfwave.capture.session import capture_run as capture_run
+    from tfwave.capture.session import capture_session as capture_session
     from tfwave.errors import TfwaveError as TfwaveError
     from tfwave.graph.load import load_graph as load_graph
     from tfwave.plan.io import load_plan as load_plan
@@ -18,12 +23,17 @@ if TYPE_CHECKING:
     from tfwave.runtime.server import Server as Server
 
 _HOMES = {
+    "Bundle": "tfwave.capture.bundle",
     "ControlClient": "tfwave.runtime.control",
     "Plan": "tfwave.plan.plan",
     "Server": "tfwave.runtime.server",
     "TfwaveError": "tfwave.errors",
+    "capture_run": "tfwave.capture.session",
+    "capture_session": "tfwave.capture.session",
+    "load_bundle": "tfwave.capture.bundle",
     "load_graph": "tfwave.graph.load",
     "load_plan": "tfwave.plan.io",
+    "plan_bundle": "tfwave.capture.plan",
     "save_plan": "tfwave.plan.io",
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import ROOT, wait_until
-from tfwave.demo import namespaces
+from tfwave.demo import namespaces, processes
 from tfwave.demo.network import LoopbackNetwork, NamespaceNetwork, Network, open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.demo.server_task import MODULE, control_address
@@ -247,13 +247,14 @@ def test_a_task_that_does_not_read_is_named(pair: tuple[Task, Task]) -> None:
         task.send({"x": "x" * 300_000}, 0.5)
 
 
-def test_a_task_deaf_to_sigterm_is_killed(pair: tuple[Task, Task]) -> None:
+def test_a_task_deaf_to_sigterm_is_killed(pair: tuple[Task, Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GRACE_SECONDS", 0.5)
     task = pair[0]
     assert task.request({"do": "ignore SIGTERM"}, SECONDS) == {}
     start = time.monotonic()
     task.end()
     assert not is_alive(task.pid)
-    assert 2.5 < time.monotonic() - start < 5
+    assert 0.5 < time.monotonic() - start < 3
     task.end()
 
 

@@ -15,13 +15,18 @@ import tfwave
 
 PACKAGE = Path(tfwave.__file__).parent
 PUBLIC = [
+    "Bundle",
     "ControlClient",
     "Plan",
     "Server",
     "TfwaveError",
     "__version__",
+    "capture_run",
+    "capture_session",
+    "load_bundle",
     "load_graph",
     "load_plan",
+    "plan_bundle",
     "save_plan",
 ]
 IMPORT_SECONDS = 0.3

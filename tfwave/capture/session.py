@@ -38,14 +38,14 @@ def capture_run(  # noqa: PLR0913
     Raises:
         BundleError: `out` cannot be written, or a count is out of range.
     """
-    with capture(session, out=out, steps=steps, warmup=warmup) as tracer:
+    with capture_session(session, out=out, steps=steps, warmup=warmup) as tracer:
         for _ in range(warmup + steps):
             session.run(fetches, feed_dict)
     return tracer.bundle()
 
 
 @contextmanager
-def capture(
+def capture_session(
     session: Any, *, out: Path, steps: int = DEFAULT_STEPS, warmup: int = DEFAULT_WARMUP
 ) -> Generator["Tracer"]:
     """Trace the calls of `session.run` inside the block; at its end write a bundle to `out`.

@@ -15,7 +15,7 @@ from tfwave.demo.run import Blocks, DemoResult, result_dict, run_demo
 def demo_command(  # noqa: PLR0913, PLR0917
     servers: Annotated[int, typer.Option(min=1, max=4, help="Parameter servers.")] = 1,
     workers: Annotated[int, typer.Option(min=1, max=4, help="Workers.")] = 2,
-    model: Annotated[str, typer.Option(help="A model of tf_keras.applications.")] = "ResNet50",
+    model: Annotated[str, typer.Option(help="A model of tf_keras.applications, or VGG16Like.")] = "ResNet50",
     image: Annotated[int, typer.Option(min=32, help="Image side, pixels.")] = 224,
     batch: Annotated[int, typer.Option(min=1, help="Images a worker and step.")] = 16,
     rate: Annotated[float, typer.Option(min=1, help="Link of each host, Mbit/s.")] = 1000,

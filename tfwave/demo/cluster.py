@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfwave.demo import chief_task, server_task
-from tfwave.demo.network import LoopbackNetwork, Network, open_network
+from tfwave.demo.network import Network, open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.errors import EnforcerError
 from tfwave.plan.io import to_proto
@@ -18,6 +18,8 @@ from tfwave.runtime.control import ControlClient
 
 START_SECONDS = 180.0
 STEP_SECONDS = 60.0
+
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class DemoJob:
     model: str
     image: int
     batch: int
+    hooked: bool = True
+    """Without a hook the servers are stock TensorFlow, and nothing can be installed."""
 
 
 class DemoCluster:
@@ -89,9 +93,8 @@ class DemoCluster:
 
     def start(self, cluster: dict[str, list[str]], job: DemoJob) -> None:
         """Build the job on a cluster whose servers are up, and limit its link if the network does not."""
-        if isinstance(self.network, LoopbackNetwork):
-            for control in self._controls:
-                control.configure(bytes_per_second=job.bits_per_second / 8)
+        for control in self._controls:
+            control.configure(bytes_per_second=self.network.pacing_bytes_per_second)
         self._ask(
             START_SECONDS, do="start", cluster=cluster, model=job.model, image=job.image, batch=job.batch
         )
@@ -119,21 +122,11 @@ def demo_cluster(job: DemoJob, directory: Path) -> Generator[DemoCluster]:
             "ps": [_address(network, host) for host in servers],
             "worker": [_address(network, host) for host in workers],
         }
-        environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-        started = [
-            _start_server(
-                tasks.start(f"ps{i}", host, server_task.MODULE, environment), cluster, "ps", i, directory
-            )
-            for i, host in enumerate(servers)
-        ]
-        started += [
-            _start_server(
-                tasks.start(f"worker{i}", host, server_task.MODULE, environment), cluster, "worker", i, None
-            )
-            for i, host in enumerate(workers)
-            if i
-        ]
-        chief = tasks.start("worker0", workers[0], chief_task.MODULE, environment)
+        sockets = directory if job.hooked else None
+        started = [_start_server(tasks, host, cluster, "ps", i, sockets) for i, host in enumerate(servers)]
+        for i, host in enumerate(workers[1:], 1):
+            started.append(_start_server(tasks, host, cluster, "worker", i, None))
+        chief = tasks.start("worker0", workers[0], chief_task.MODULE, _QUIET)
         addresses = [task.receive(START_SECONDS)["control"] for task in started]
         controls = [stack.enter_context(ControlClient(a)) for a in addresses if a]
         demo = DemoCluster(network, chief, controls)
@@ -145,11 +138,10 @@ def _address(network: Network, host: str) -> str:
     return f"{network.address(host)}:{network.free_ports(host, 1)[0]}"
 
 
-def _start_server(
-    task: Task, cluster: dict[str, list[str]], job: str, index: int, hooked: Path | None
+def _start_server(  # noqa: PLR0913, PLR0917
+    tasks: Tasks, host: str, cluster: dict[str, list[str]], job: str, index: int, sockets: Path | None
 ) -> Task:
-    control = server_task.control_address(hooked, job, index) if hooked else None
-    task.send(
-        {"cluster": cluster, "job": job, "task": index, "hooked": hooked is not None, "control": control}
-    )
+    task = tasks.start(f"{job}{index}", host, server_task.MODULE, _QUIET)
+    control = server_task.control_address(sockets, job, index) if sockets else None
+    task.send({"cluster": cluster, "job": job, "task": index, "hooked": bool(sockets), "control": control})
     return task

@@ -9,8 +9,14 @@ from typing import Any
 from tfwave.errors import EnvironmentUnsupported, TfwaveError
 
 CLASSES = 100
-VGG16_LITE = "VGG16Lite"
-"""VGG16's convolutions with a head of 512, 512 and 1000 units: its own head is seven times their size."""
+VGG16_LIKE = "VGG16Like"
+"""VGG-16's convolutions, strided instead of pooled, with a head of 512, 512 and 1000: 79 MB at 128 pixels."""
+
+_VGG16_CONVOLUTIONS = (
+    *((64, 1), (64, 2), (128, 1), (128, 2), (256, 1), (256, 1), (256, 2)),
+    *((512, 1), (512, 1), (512, 2), (512, 1), (512, 1), (512, 2)),
+)
+"""Filters and stride."""
 
 
 @dataclass(frozen=True)
@@ -59,27 +65,23 @@ def _placement(v1: Any, cluster: dict[str, list[str]], worker: int) -> Any:
 def _network_maker(name: str) -> Callable[[int], Any]:
     """What makes a network, with random weights, for images of a given side."""
     keras = _keras()
-    if name == VGG16_LITE:
-        return partial(_vgg16_lite, keras)
+    if name == VGG16_LIKE:
+        return partial(_vgg16_like, keras)
     make = getattr(keras.applications, name, None)
     if not callable(make):
-        there = ", ".join([VGG16_LITE, *(n for n in dir(keras.applications) if n[0].isupper())])
+        there = ", ".join([VGG16_LIKE, *(n for n in dir(keras.applications) if n[0].isupper())])
         raise TfwaveError(f"tf_keras.applications has no model '{name}'; choose one of {there}")
     return lambda image: make(weights=None, input_shape=(image, image, 3), classes=CLASSES)
 
 
-def _vgg16_lite(keras: Any, image: int) -> Any:
-    shape = (image, image, 3)
+def _vgg16_like(keras: Any, image: int) -> Any:
     layers = keras.layers
-    return keras.Sequential(
-        [
-            keras.applications.VGG16(weights=None, include_top=False, input_shape=shape),
-            layers.Flatten(),
-            layers.Dense(512, activation="relu"),
-            layers.Dense(512, activation="relu"),
-            layers.Dense(1000),
-        ]
-    )
+    convolutions = [
+        layers.Conv2D(filters, 3, strides=stride, padding="same", activation="relu")
+        for filters, stride in _VGG16_CONVOLUTIONS
+    ]
+    head = [layers.Flatten(), *(layers.Dense(units, activation="relu") for units in (512, 512, 1000))]
+    return keras.Sequential([keras.Input((image, image, 3)), *convolutions, *head])
 
 
 def _keras() -> Any:

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tfwave.capture.bundle import Bundle, load_bundle
-from tfwave.capture.costs import bundle_costs
+from tfwave.capture.plan import plan_bundle
 from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
 from tfwave.errors import TfwaveError
 from tfwave.files import write_whole
 from tfwave.order.bounds import Bounds
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
-from tfwave.planner import PlanRequest, make_plan
 from tfwave.report.chrome import chrome_trace
 from tfwave.report.conformance import Conformance, HandOff, conformance
 from tfwave.report.figures import StepFigures, step_figures
@@ -62,7 +61,7 @@ def run_demo(job: DemoJob, blocks: Blocks, policy: str, out: Path, say: Say) -> 
         cluster.capture(out / "bundle", steps=CAPTURED_STEPS, warmup=WARMUP_STEPS)
         bundle = load_bundle(out / "bundle")
         say(f"planning with {policy}")
-        plan = make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), PlanRequest(policy))
+        plan = plan_bundle(bundle, policy)
         save_plan(plan, out / "plan.json")
         cluster.install(plan)
         measured = _measure(cluster, blocks, say)

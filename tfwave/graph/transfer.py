@@ -142,7 +142,7 @@ def _refuse_duplicates(transfers: Iterable[Transfer]) -> None:
         first = seen.setdefault(transfer.key, transfer)
         if first is not transfer:
             raise GraphError(
-                f"nodes '{first.node}' and '{transfer.node}' both receive {transfer.key}: one may"
+                f"nodes '{first.node}' and '{transfer.node}' both receive {transfer.key}: only one may"
             )
 
 

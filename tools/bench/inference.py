@@ -1,4 +1,4 @@
-"""What ordering gives a VGG16-like inference job on a 1 Gbit/s link, and what the hook costs when it has nothing to do.
+"""What ordering gives a VGG16-like inference job on a 1 Gbit/s link, and what an idle hook costs.
 
 One server, one worker, about 79 MB of parameters a step. Modes run interleaved, one block of each a repeat, the
 order of the modes turning. "stock" is a server without the hook, on a link of its own of the same rate.
@@ -13,10 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tfwave.capture.bundle import load_bundle
-from tfwave.capture.costs import bundle_costs
+from tfwave.capture.plan import plan_bundle
 from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
-from tfwave.demo.model import VGG16_LITE
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.demo.model import VGG16_LIKE
 from tfwave.plan.plan import Plan
 from tfwave.report.conformance import conformance
 
@@ -31,7 +30,7 @@ def measure(repeats: int, steps: int) -> dict[str, object]:
         hooked, stock = clusters
         hooked.capture(directory / "bundle", steps=5, warmup=2)
         bundle = load_bundle(directory / "bundle")
-        plan = make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), PlanRequest("tac"))
+        plan = plan_bundle(bundle)
         stock.run(3)
         modes: dict[str, Callable[[], DemoCluster]] = {
             "stock": lambda: stock,
@@ -60,7 +59,7 @@ def measure(repeats: int, steps: int) -> dict[str, object]:
 
 def _start(stack: ExitStack, directory: Path, hooked: bool) -> DemoCluster:
     directory.mkdir()
-    job = DemoJob(1, 1, 1e9, VGG16_LITE, image=128, batch=16, hooked=hooked)
+    job = DemoJob(1, 1, 1e9, VGG16_LIKE, image=128, batch=16, hooked=hooked)
     return stack.enter_context(demo_cluster(job, directory))
 
 

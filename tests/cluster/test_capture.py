@@ -1,0 +1,71 @@
+"""Capturing a live local session; the demo's test captures one on a cluster."""
+
+from typing import Any
+
+import pytest
+
+from tfwave.capture.bundle import load_bundle
+from tfwave.capture.session import capture_run, capture_session
+from tfwave.errors import BundleError
+
+tf: Any = pytest.importorskip("tensorflow")
+
+
+@pytest.fixture
+def job():
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [4, 4], name="x")
+        y = tf.identity(tf.linalg.matmul(x, x), name="y")
+        z = tf.identity(x + 1.0, name="z")
+        with tf.compat.v1.Session(graph=graph) as session:
+            yield session, {"x:0": [[1.0] * 4] * 4}, y, z
+
+
+def test_one_call_writes_a_bundle_that_loads(job, tmp_path):
+    session, feed, y, _ = job
+    capture_run(session, y, feed, out=tmp_path / "bundle", steps=3, warmup=1)
+    bundle = load_bundle(tmp_path / "bundle")
+    assert len(bundle.steps) == 3
+    assert bundle.manifest.fetches == ["y:0"]
+    assert bundle.manifest.tensorflow == tf.__version__
+    assert any("MatMul" in op for op in bundle.view.ops)
+    assert sum(s.missing_transfers for s in bundle.manifest.steps) == 0
+
+
+def test_the_block_traces_only_its_own_step_and_gives_the_same_results(job, tmp_path):
+    session, feed, y, z = job
+    plain = session.run(y, feed)
+    with capture_session(session, out=tmp_path / "bundle", steps=2, warmup=0) as tracer:
+        results = [session.run(y, feed) for _ in range(4)]
+        session.run(z, feed)
+    assert all((result == plain).all() for result in results)
+    assert len(tracer.bundle().steps) == 2
+    assert "run" not in vars(session)
+
+
+def test_an_exception_in_the_block_restores_the_session_and_writes_nothing(job, tmp_path):
+    session, feed, y, _ = job
+    with pytest.raises(ZeroDivisionError), capture_session(session, out=tmp_path / "bundle"):  # noqa: PT012
+        session.run(y, feed)
+        raise ZeroDivisionError
+    assert "run" not in vars(session)
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_few_runs_are_an_error_that_says_how_many_it_takes(job, tmp_path):
+    session, feed, y, _ = job
+    with (
+        pytest.raises(BundleError, match="more than 2 times"),
+        capture_session(session, out=tmp_path / "bundle", warmup=2),
+    ):
+        session.run(y, feed)
+    assert not list(tmp_path.iterdir())
+
+
+def test_counts_out_of_range_are_refused(job, tmp_path):
+    session, *_ = job
+    with (
+        pytest.raises(BundleError, match="steps must be >= 1"),
+        capture_session(session, out=tmp_path, steps=0),
+    ):
+        pass

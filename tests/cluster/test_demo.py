@@ -1,0 +1,97 @@
+"""The demo from start to end, on small models: real servers, workers and links."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tfwave.capture.bundle import load_bundle
+from tfwave.demo.cluster import DemoJob
+from tfwave.demo.network import NamespaceNetwork
+from tfwave.demo.run import Blocks, run_demo
+from tfwave.plan.io import load_plan
+from tfwave.plan.match import check_match
+
+pytestmark = pytest.mark.timeout(180)
+
+BLOCKS = Blocks(repeats=1, steps=3)
+
+
+def small(servers: int, workers: int) -> DemoJob:
+    return DemoJob(servers, workers, 400e6, "MobileNet", image=64, batch=2)
+
+
+@pytest.fixture
+def short_path(tmp_path_factory):
+    """Socket paths are limited to 107 bytes."""
+    return tmp_path_factory.mktemp("d")
+
+
+@pytest.mark.parametrize(("servers", "workers"), [(1, 2), (2, 2)])
+def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, workers, short_path):
+    out = short_path / "run"
+    result = run_demo(small(servers, workers), BLOCKS, "tac", out, lambda text: None)
+    ordered, unordered = result.conformance["ordered"], result.conformance["unordered"]
+    assert ordered.exact
+    assert ordered.steps == BLOCKS.steps * servers * workers
+    assert (ordered.late, ordered.released) == (0, 0)
+    assert unordered.exact_steps == 0
+    assert unordered.inversion_share > 0.2
+    assert result.outputs_equal
+    assert result.live_steps == 0
+
+    bundle = load_bundle(out / "bundle")
+    plan = load_plan(out / "plan.json")
+    check_match(plan, bundle.view, bundle.transfers)
+    assert sum(len(o.transfers) for o in plan.orders) * BLOCKS.steps >= ordered.hand_offs
+    assert json.loads((out / "figures.json").read_text())["conformance"]["ordered"]["exact"] is True
+    events = json.loads((out / "trace.json").read_text())["traceEvents"]
+    assert {e["pid"].split(":")[0] for e in events} == {"unordered", "ordered"}
+
+
+def test_without_namespaces_the_hook_paces_the_link(short_path, monkeypatch):
+    monkeypatch.setattr(NamespaceNetwork, "available", classmethod(lambda cls: "not root"))
+    job = DemoJob(1, 1, 200e6, "MobileNet", image=64, batch=1)
+    result = run_demo(job, BLOCKS, "tic", short_path / "run", lambda text: None)
+    assert "not root" in result.network
+    assert result.conformance["ordered"].exact
+    sizes = sum(t.bytes for t in result.plan.transfers)
+    assert result.figures["ordered"].median_seconds >= sizes / (200e6 / 8) * 0.9
+
+
+def test_ctrl_c_leaves_no_process_and_no_namespace(short_path):
+    command = [sys.executable, "-m", "tfwave", "demo", "--model", "MobileNet", "--image", "64", "-o"]
+    demo = subprocess.Popen(
+        [*command, str(short_path / "run")], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    logs = short_path / "run" / "logs"
+    end = time.monotonic() + 60
+    while not (logs / "worker0.log").exists():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    time.sleep(4)
+    children = descendants(demo.pid)
+    assert children
+    demo.send_signal(signal.SIGINT)
+    demo.communicate(timeout=30)
+    assert demo.returncode not in (0, 2)
+    assert not [pid for pid in children if Path("/proc", str(pid)).exists()]
+    names = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=False).stdout
+    assert f"-{demo.pid}-" not in names
+
+
+def descendants(pid: int) -> list[int]:
+    found = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and parent_of(entry) == pid]
+    return found + [d for child in found for d in descendants(child)]
+
+
+def parent_of(pid: str) -> int:
+    try:
+        return int(Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError):
+        return 0
