@@ -19,11 +19,18 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             temporary = Path(file.name)
-            file.write(data)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+            _fill(temporary, data, path)
     except OSError as error:
         raise TfwaveError(f"cannot write '{path}': {error.strerror}") from error
+
+
+def _fill(temporary: Path, data: bytes, path: Path) -> None:
+    try:
+        temporary.write_bytes(data)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -51,7 +58,7 @@ def whole_directory(path: Path) -> Generator[Path]:
 
 
 def _replace_directory(temporary: Path, path: Path) -> None:
-    if not path.exists():
+    if not path.is_dir():
         temporary.replace(path)
         return
     old = temporary.with_name(f"{temporary.name}.old")

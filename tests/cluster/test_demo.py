@@ -67,7 +67,10 @@ def test_without_namespaces_the_hook_paces_the_link(short_path, monkeypatch):
 def test_ctrl_c_leaves_no_process_and_no_namespace(short_path):
     command = [sys.executable, "-m", "tfwave", "demo", "--model", "MobileNet", "--image", "64", "-o"]
     demo = subprocess.Popen(
-        [*command, str(short_path / "run")], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*command, str(short_path / "run")],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     logs = short_path / "run" / "logs"
     end = time.monotonic() + 60
