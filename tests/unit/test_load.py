@@ -61,8 +61,7 @@ def test_a_truncated_binary_graph_is_refused_unless_it_ends_between_two_nodes() 
     for cut in range(len(data)):
         try:
             accepted = parse_graph(data[:cut], "cut")
-        except GraphError as error:
-            assert "'cut'" in str(error)
+        except GraphError:
             continue
         assert accepted in prefixes
 
