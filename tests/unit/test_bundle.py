@@ -1,143 +1,166 @@
-"""Bundles made by hand: what they hold, what they cost, and what is wrong with damaged ones."""
+"""Capture bundles, the costs that they tell, and what is planned from them."""
+
+import json
+from pathlib import Path
 
 import pytest
 
-from tests.graphs import SERVERS, WORKER, Builder
-from tfwave.capture.bundle import Bundle, Manifest, StepSummary, load_bundle, missing_transfers, save_bundle
+from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
+from tests.graphs import WORKER
+from tfwave.capture.bundle import Bundle, is_bundle, load_bundle, save_bundle
 from tfwave.capture.costs import bundle_costs, channel_links, time_oracle
-from tfwave.capture.plan import plan_bundle
-from tfwave.capture.step_stats import transfer_records
 from tfwave.cost.estimate import EstimateMissing
-from tfwave.errors import BundleError, MissingCost
+from tfwave.errors import BundleError, GraphError, MissingCost
 from tfwave.graph.names import Channel
-from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
-from tfwave.report.chrome import chrome_trace
+from tfwave.graph.transfer import Transfer
+from tfwave.plan.plan import Plan
+from tfwave.planner import PlanRequest, make_plan
 
-PS = SERVERS[0]
-CHANNEL = Channel(PS, WORKER)
-MICROS_PER_BYTE = 0.01  # 100 MB/s
-SIZES = {"w0": 400_000, "w1": 100, "w2": 1_000_000}
+PULL = Channel(SERVER, WORKER)
 
 
-def graphs() -> tuple[GraphDef, ...]:
-    build = Builder()
-    previous: list[str] = []
-    for i, name in enumerate(SIZES):
-        weights = build.op(PS, name, [build.const(PS, f"c{i}")])
-        previous = [build.op(WORKER, f"layer{i}", [*previous, build.pair(weights, PS, WORKER)])]
-    return tuple(build.partitions.values())
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    save_bundle(small_bundle(), tmp_path / "bundle")
+    return tmp_path / "bundle"
 
 
-def step(op_micros: int, arrivals: list[str]) -> StepStats:
-    """Ops of `op_micros` each; transfers asked for at once, arriving one after another."""
-    stats = StepStats()
-    ops = stats.dev_stats.add(device=WORKER)
-    for i in range(len(SIZES)):
-        ops.node_stats.add(
-            node_name=f"layer{i}",
-            all_start_micros=1000,
-            op_end_rel_micros=op_micros,
-            all_end_rel_micros=op_micros,
-        )
-    transfers = stats.dev_stats.add(device=WORKER)
-    end = 0.0
-    for name in arrivals:
-        end += SIZES[name] * MICROS_PER_BYTE
-        edge = f"edge_{list(SIZES).index(name) + 1}_{name}"
-        event = transfers.node_stats.add(
-            node_name="RecvTensor", all_start_micros=1000, all_end_rel_micros=round(end)
-        )
-        event.timeline_label = f"[1B] [333.7Mb/s] {edge} from {PS} to {WORKER}"
-        event.output.add().tensor_description.allocation_description.requested_bytes = SIZES[name]
-    return stats
+def transfer(bundle: Bundle, name: str) -> Transfer:
+    return next(t for t in bundle.transfers.data if t.key.node == name)
 
 
-def bundle(*steps: StepStats) -> Bundle:
-    parts = graphs()
-    summaries = [StepSummary(seconds=0.5, missing_transfers=missing_transfers(parts, s)) for s in steps]
-    manifest = Manifest(
-        version=1,
-        tfwave="0",
-        tensorflow="2.21.0",
-        target="grpc://x",
-        devices=[PS, WORKER],
-        fetches=["loss:0"],
-        warmup_steps=2,
-        steps=summaries,
-    )
-    return Bundle(manifest, parts, steps)
+def planned(bundle: Bundle, device: str | None = None) -> Plan:
+    request = PlanRequest("tac", device=device)
+    return make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), request)
 
 
-FULL = bundle(step(30, ["w0", "w1", "w2"]), step(20, ["w2", "w0", "w1"]))
+def test_a_bundle_reads_back(saved: Path) -> None:
+    assert is_bundle(saved)
+    assert load_bundle(saved) == small_bundle()
 
 
-def test_a_bundle_survives_its_directory(tmp_path):
-    save_bundle(FULL, tmp_path / "b")
-    loaded = load_bundle(tmp_path / "b")
-    assert loaded == FULL
-    assert [t.bytes for t in loaded.transfers.data] == list(SIZES.values())
-    assert loaded.records == FULL.records
+def test_what_is_in_the_directory(saved: Path) -> None:
+    files = sorted(str(f.relative_to(saved)) for f in saved.rglob("*") if f.is_file())
+    assert files == [
+        "bundle.json",
+        "graphs/000.pb",
+        "graphs/001.pb",
+        "steps/000.pb",
+        "steps/001.pb",
+        "transfers.json",
+    ]
+    records = json.loads((saved / "transfers.json").read_text())
+    assert len(records) == 8
+    first = next(r for r in records if r["edge"] == "edge_1_v1")
+    assert first == {
+        "step": 0,
+        "edge": "edge_1_v1",
+        "channel": {"source": SERVER, "destination": WORKER},
+        "bytes": 100,
+        "start_seconds": 0.0,
+        "end_seconds": pytest.approx(101e-6),
+    }
 
 
-def test_lost_events_are_counted_and_never_guessed():
-    lost = bundle(step(30, ["w0", "w1"]), step(30, ["w1", "w0"]))
-    assert [s.missing_transfers for s in lost.manifest.steps] == [1, 1]
-    with pytest.raises(MissingCost, match="not known"):
-        plan_bundle(lost)
-    costs = EstimateMissing(bundle_costs(lost), lost.view, lost.transfers.data)
-    assert costs.estimated_transfers == 1
-    assert costs.transfer_seconds(lost.transfers.data[2]) > 0
+def test_the_same_bundle_is_the_same_bytes(saved: Path, tmp_path: Path) -> None:
+    save_bundle(load_bundle(saved), tmp_path / "again")
+    for file in saved.rglob("*.*"):
+        assert (tmp_path / "again" / file.relative_to(saved)).read_bytes() == file.read_bytes()
 
 
-def test_ops_cost_the_fastest_run_and_the_link_is_recovered():
-    oracle = time_oracle(FULL)
-    node = FULL.view.names.index("layer0")
-    assert oracle.op_seconds(FULL.view, node) == pytest.approx(20e-6)
-    link = channel_links(FULL)[CHANNEL]
-    assert link.bytes_per_second == pytest.approx(1e8, rel=0.01)
-    assert link.latency_seconds == pytest.approx(0, abs=2e-6)
-    assert link.relative_error < 0.01
+def test_saving_replaces_an_earlier_bundle(saved: Path) -> None:
+    (saved / "stray").write_text("old")
+    save_bundle(small_bundle(), saved)
+    assert not (saved / "stray").exists()
+    assert [p.name for p in saved.parent.iterdir()] == ["bundle"]
 
 
-def test_a_plan_follows_the_layers_and_names_its_costs():
-    plan = plan_bundle(FULL)
-    assert [t.key.node for t in plan.transfers] == ["w0", "w1", "w2"]
-    assert [t.bytes for t in plan.transfers] == list(SIZES.values())
-    assert (plan.costs.ops, plan.costs.transfers) == ("measured", "estimated")
-    assert plan.predicted.lower_seconds <= plan.predicted.makespan_seconds <= plan.predicted.upper_seconds
+def test_transfers_have_the_bytes_that_were_traced() -> None:
+    assert {t.key.node: t.bytes for t in small_bundle().transfers.data} == SIZES
 
 
-def test_labels_that_are_no_transfers_are_passed_over():
-    stats = step(10, ["w0"])
-    stats.dev_stats[1].node_stats.add(node_name="RecvTensor", timeline_label="nonsense")
-    stats.dev_stats[0].node_stats[0].timeline_label = "[1B] [1Mb/s] edge_9_x from a to b"
-    assert [r.edge for r in transfer_records(stats)] == ["edge_1_w0"]
+def test_lost_events_are_counted() -> None:
+    counts = [step.missing_transfers for step in small_bundle(lost=frozenset({"v2", "grad"})).manifest.steps]
+    assert counts == [2, 2]
 
 
-def test_the_trace_shows_ops_and_transfers():
-    text = chrome_trace({"one": FULL.steps[0]})
-    assert '"layer0"' in text
-    assert '"edge_3_w2"' in text
+@pytest.mark.parametrize("file", ["graphs/000.pb", "graphs/001.pb", "steps/000.pb", "steps/001.pb"])
+def test_a_truncated_file_is_named(saved: Path, file: str) -> None:
+    data = (saved / file).read_bytes()
+    (saved / file).write_bytes(data[: len(data) // 2])
+    with pytest.raises(BundleError, match=file):
+        load_bundle(saved)
 
 
-def test_damaged_bundles_are_named(tmp_path):
-    save_bundle(FULL, tmp_path / "b")
-    graph = tmp_path / "b" / "graphs" / "000.pb"
-    graph.write_bytes(graph.read_bytes()[:-3])
-    with pytest.raises(BundleError, match=r"000\.pb.*damaged"):
-        load_bundle(tmp_path / "b")
-    save_bundle(FULL, tmp_path / "b")
-    (tmp_path / "b" / "steps" / "001.pb").unlink()
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"version": 2}, "is of version 2; this tfwave reads 1"),
+        ({"version": "x"}, r"bundle\.json' is malformed: version"),
+        ({"steps": [{"seconds": 1}]}, r"malformed: steps\.0\.missing_transfers"),
+        ({"extra": 1}, "malformed: extra"),
+        ({"steps": []}, "holds 2 steps, but lists 0"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(saved: Path, change: dict[str, object], says: str) -> None:
+    manifest = json.loads((saved / "bundle.json").read_text())
+    (saved / "bundle.json").write_text(json.dumps(manifest | change))
+    with pytest.raises(BundleError, match=says):
+        load_bundle(saved)
+
+
+def test_what_is_no_bundle_or_incomplete_is_refused(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"is not a capture bundle: bundle\.json: No such file"):
+        load_bundle(tmp_path)
+    (saved / "steps/001.pb").unlink()
     with pytest.raises(BundleError, match="holds 1 steps, but lists 2"):
-        load_bundle(tmp_path / "b")
-    manifest = tmp_path / "b" / "bundle.json"
-    for text, message in [("{", "malformed"), ('{"version": 1}', "tfwave"), ("[]", "malformed")]:
-        manifest.write_text(text)
-        with pytest.raises(BundleError, match=message):
-            load_bundle(tmp_path / "b")
-    save_bundle(FULL, tmp_path / "b")
-    manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 9'))
-    with pytest.raises(BundleError, match="version 9"):
-        load_bundle(tmp_path / "b")
-    with pytest.raises(BundleError, match="not a capture bundle"):
-        load_bundle(tmp_path / "nosuch")
+        load_bundle(saved)
+    for file in (saved / "graphs").iterdir():
+        file.unlink()
+    with pytest.raises(BundleError, match="has no graphs"):
+        load_bundle(saved)
+
+
+def test_an_op_costs_its_fastest_step() -> None:
+    bundle = small_bundle()
+    costs = time_oracle(bundle)
+    seconds = {
+        name: costs.op_seconds(bundle.view, bundle.view.names.index(name))
+        for name in ("a", "b", "grad", "apply")
+    }
+    assert seconds == pytest.approx({"a": 1e-3, "b": 1e-3, "grad": 1e-3, "apply": 1e-4})
+
+
+def test_queueing_is_no_part_of_a_transfers_time() -> None:
+    bundle = small_bundle()
+    seconds = time_oracle(bundle).transfer_seconds(transfer(bundle, "v3"))
+    assert seconds == pytest.approx(LATENCY_SECONDS + SIZES["v3"] / BYTES_PER_SECOND)
+
+
+def test_the_fitted_link_is_the_one_that_was_there() -> None:
+    link = channel_links(small_bundle())[PULL]
+    assert link.bytes_per_second == pytest.approx(BYTES_PER_SECOND, rel=1e-3)
+    assert link.latency_seconds == pytest.approx(LATENCY_SECONDS, rel=0.02)
+    assert link.relative_error < 1e-3
+
+
+def test_a_transfer_without_events_has_no_cost_unless_estimated() -> None:
+    bundle = small_bundle(lost=frozenset({"v2"}))
+    costs, lost = bundle_costs(bundle), transfer(bundle, "v2")
+    with pytest.raises(MissingCost, match=lost.node):
+        costs.transfer_seconds(lost)
+    filled = EstimateMissing(costs, bundle.view, bundle.transfers.data)
+    assert filled.transfer_seconds(lost) > 0
+    assert filled.source.transfers == "estimated"
+    assert "1 of 4 transfers" in filled.source.detail
+
+
+def test_only_devices_that_something_reaches_at_the_start_are_planned() -> None:
+    assert [o.channel for o in planned(small_bundle()).orders] == [PULL]
+    assert [t.key.node for t in planned(small_bundle()).transfers] == ["v1", "v2", "v3"]
+
+
+def test_a_device_may_be_chosen() -> None:
+    assert [o.channel for o in planned(small_bundle(), SERVER).orders] == [Channel(WORKER, SERVER)]
+    with pytest.raises(GraphError, match=f"'/gone'; choose one of {SERVER}, {WORKER}"):
+        planned(small_bundle(), "/gone")

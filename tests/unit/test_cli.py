@@ -1,115 +1,221 @@
-"""The command line, as a user calls it: output, files and exit codes."""
+"""The command line: what it prints, and its exit codes."""
 
+import io
 import json
-import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.graphs import SERVERS, WORKER, Builder
-from tests.unit.test_bundle import FULL
+from tests.bundles import SERVER, small_bundle, small_graphs
+from tests.graphs import WORKER
 from tfwave.capture.bundle import save_bundle
-from tfwave.cli.app import app
-from tfwave.plan.io import load_plan
+from tfwave.cli.app import main
+from tfwave.graph.load import load_graph
+from tfwave.plan.io import load_plan, to_dict
 from tfwave.report.conformance import HandOff
 from tfwave.report.run import save_run
 
 
-def run(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "tfwave", *map(str, arguments)]
-    return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=60)
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
 
 
-def error_of(done: subprocess.CompletedProcess[bytes]) -> str:
-    assert done.returncode == 2, done
-    assert done.stdout == b""
-    (line,) = done.stderr.decode().splitlines()
-    assert line.startswith("tfwave: error: ")
-    return line
+Command = Callable[..., Ran]
 
 
 @pytest.fixture
-def graph(tmp_path):
-    build = Builder()
-    for name in ("w0", "w1"):
-        build.op(WORKER, f"use_{name}", [build.pair(name, SERVERS[0], WORKER, send=False)])
-    path = tmp_path / "worker.pb"
-    path.write_bytes(build.partitions[WORKER].SerializeToString())
-    return path
+def tfwave(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*arguments: object, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "argv", ["tfwave", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as left:
+            main()
+        code = left.value.code
+        assert isinstance(code, int)
+        return Ran(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture
-def costs(tmp_path):
-    path = tmp_path / "costs.json"
-    path.write_text('{"ops": {"use_w0": 0.1, "use_w1": 0.4}, "transfers": {"recv1": 0.2, "recv2": 0.2}}')
-    return path
+def graph(tmp_path: Path) -> Path:
+    """The worker's partition."""
+    file = tmp_path / "worker.pb"
+    file.write_bytes(small_graphs()[1].SerializeToString())
+    return file
 
 
-def test_plan_with_costs_in_all_forms(graph, costs, tmp_path):
-    done = run("plan", graph, "--costs", costs, "--json", "-o", tmp_path / "plan.json")
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
-    assert printed == json.loads((tmp_path / "plan.json").read_text())
-    assert [t["node"] for t in printed["orders"][0]["transfers"]] == ["recv2", "recv1"]
-    piped = run("plan", "-", "--costs", costs, "-o", tmp_path / "plan.pb", stdin=graph.read_bytes())
-    assert piped.returncode == 0
-    assert load_plan(tmp_path / "plan.pb") == load_plan(tmp_path / "plan.json")
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    save_bundle(small_bundle(), tmp_path / "bundle")
+    return tmp_path / "bundle"
 
 
-def test_a_plan_needs_costs_and_names_the_one_that_is_missing(graph, tmp_path):
-    assert "needs times" in error_of(run("plan", graph))
-    some = tmp_path / "some.json"
-    some.write_text('{"ops": {"use_w0": 0.1}, "transfers": {"recv1": 0.2, "recv2": 0.2}}')
-    assert "use_w1" in error_of(run("plan", graph, "--costs", some, "-o", tmp_path / "p.json"))
-    assert not (tmp_path / "p.json").exists()
-    done = run("plan", graph, "--costs", some, "--missing", "estimate", "--json")
-    assert json.loads(done.stdout)["costs"]["ops"] == "estimated"
+@pytest.fixture
+def costs(tmp_path: Path) -> Path:
+    file = tmp_path / "costs.json"
+    document = {"ops": {"a": 2, "b": 1, "grad": 1}, "transfers": {"recv1": 3, "recv2": 1, "recv3": 1}}
+    file.write_text(json.dumps(document))
+    return file
 
 
-@pytest.mark.parametrize(
-    ("content", "word"),
-    [
-        ('{"ops": {"a": -1}, "transfers": {}}', "a"),
-        ('{"ops": {"a": NaN}, "transfers": {}}', "a"),
-        ("{", "bad.json"),
-    ],
-)
-def test_bad_costs_are_refused_in_one_line(content, word, graph, tmp_path):
-    (tmp_path / "bad.json").write_text(content)
-    assert word in error_of(run("plan", graph, "--costs", tmp_path / "bad.json"))
+def refused(ran: Ran, *says: str) -> None:
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("tfwave: error: ")
+    assert ran.err.count("\n") == 1
+    for text in says:
+        assert text in ran.err
 
 
-def test_bad_calls_are_refused_in_one_line(graph, tmp_path):
-    assert "nosuch" in error_of(run("plan", "nosuch"))
-    assert "bundle.json" in error_of(run("inspect", tmp_path))
-    assert "tic, tac, fifo" in error_of(run("plan", graph, "--policy", "best"))
-    assert f"choose one of {WORKER}" in error_of(run("plan", graph, "--policy", "tic", "--device", "x"))
-    assert "nowhere" in error_of(run("plan", graph, "--policy", "tic", "-o", tmp_path / "nowhere" / "p.json"))
-    assert "not a run" in error_of(run("conformance", tmp_path))
+def test_plan_prints_json_and_writes_both_forms(
+    tfwave: Command, graph: Path, costs: Path, tmp_path: Path
+) -> None:
+    plans = []
+    for name in ("p.json", "p.pb"):
+        ran = tfwave("plan", graph, "--costs", costs, "-o", tmp_path / name, "--json")
+        assert (ran.code, ran.err) == (0, "")
+        plans.append(load_plan(tmp_path / name))
+        assert json.loads(ran.out) == to_dict(plans[-1])
+    assert plans[0] == plans[1]
+    assert plans[0].policy == "tac"
+    assert (plans[0].costs.ops, plans[0].costs.detail) == ("file", "costs.json")
+    assert sorted(t.node for t in plans[0].transfers) == ["recv1", "recv2", "recv3"]
 
 
-def test_inspect_checks_a_plan_against_a_bundle(graph, tmp_path):
-    save_bundle(FULL, tmp_path / "bundle")
-    done = run("plan", tmp_path / "bundle", "-o", tmp_path / "plan.json")
-    assert done.returncode == 0, done.stderr
-    found = run("inspect", tmp_path / "bundle", "--plan", tmp_path / "plan.json", "--json")
-    assert json.loads(found.stdout)["capture"]["steps"] == 2
-    assert run("inspect", tmp_path / "bundle").returncode == 0
-    wrong = run("inspect", graph, "--plan", tmp_path / "plan.json")
-    assert "another graph: it orders the transfer w2:0" in error_of(wrong)
+def test_plan_prints_a_table(tfwave: Command, graph: Path, tmp_path: Path) -> None:
+    ran = tfwave("plan", graph, "--policy", "tic", "-o", tmp_path / "p.json")
+    assert ran.code == 0
+    shown = " ".join(ran.out.split())
+    for text in (
+        "policy tic; costs: ops uniform",
+        "3 transfers",
+        "v3:0",
+        "written to",
+    ):
+        assert text in shown
 
 
-def test_conformance_exits_with_0_only_if_the_order_was_kept(tmp_path):
-    for ranks, code in [([0, 1], 0), ([1, 0], 1)]:
-        kept = [HandOff(1, "a -> b", rank, "ORDERED") for rank in ranks]
-        save_run(tmp_path, {"unordered": [], "ordered": kept})
-        assert run("conformance", tmp_path, "--json").returncode == code
+def test_plan_reads_standard_input(tfwave: Command, graph: Path) -> None:
+    ran = tfwave("plan", "-", "--policy", "fifo", "--json", stdin=graph.read_bytes())
+    assert json.loads(ran.out)["policy"] == "fifo"
+    assert ran.out == tfwave("plan", graph, "--policy", "fifo", "--json").out
+
+
+def test_plan_takes_measured_costs_from_a_bundle(tfwave: Command, bundle: Path) -> None:
+    document = json.loads(tfwave("plan", bundle, "--json").out)
+    assert document["costs"]["ops"] == "measured"
+    assert [(o["source_device"], o["destination_device"]) for o in document["orders"]] == [(SERVER, WORKER)]
+    assert [t["bytes"] for t in document["orders"][0]["transfers"]] == [100, 1_000_000, 2_000_000]
+
+
+def test_seeds_choose_among_random_orders(tfwave: Command, graph: Path) -> None:
+    orders = {tfwave("plan", graph, "--policy", "random", "--seed", s, "--json").out for s in range(8)}
+    assert len(orders) > 1
+    assert tfwave("plan", graph, "--policy", "random", "--seed", 7, "--json").out in orders
+
+
+def test_tac_needs_costs(tfwave: Command, graph: Path) -> None:
+    refused(tfwave("plan", graph), "'tac' needs times", "--costs FILE", "--policy tic")
+
+
+def test_a_missing_cost_names_the_node_and_may_be_estimated(
+    tfwave: Command, graph: Path, costs: Path
+) -> None:
+    costs.write_text('{"ops": {"a": 2, "grad": 1}, "transfers": {"recv1": 3, "recv2": 1, "recv3": 1}}')
+    refused(tfwave("plan", graph, "--costs", costs), "'b' (AddN)")
+    ran = tfwave("plan", graph, "--costs", costs, "--missing", "estimate", "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out)["costs"]["ops"] == "estimated"
+
+
+def test_a_lost_transfer_names_its_receive_and_may_be_estimated(tfwave: Command, tmp_path: Path) -> None:
+    save_bundle(small_bundle(lost=frozenset({"v2"})), tmp_path / "lossy")
+    refused(tfwave("plan", tmp_path / "lossy"), "'recv2'")
+    assert tfwave("plan", tmp_path / "lossy", "--missing", "estimate").code == 0
+
+
+def test_plan_refuses_what_it_cannot_do(tfwave: Command, graph: Path, tmp_path: Path) -> None:
+    refused(tfwave("plan", tmp_path / "gone.pb"), "gone.pb", "No such file")
+    refused(tfwave("plan", tmp_path), "is a directory, but not a capture bundle")
+    refused(tfwave("plan", graph, "--policy", "best", "--costs", tmp_path / "gone"), "gone", "No such file")
+    refused(tfwave("plan", graph, "--policy", "best"), "no policy 'best'", "tic, tac, fifo, random, reverse")
+    refused(tfwave("plan", graph, "--policy", "tic", "--device", "/x"), "'/x'", WORKER)
+    refused(tfwave("plan", graph, "--policy", "tic", "-o", tmp_path / "no" / "p.json"), "cannot write")
+    refused(tfwave("plan", "-", "--policy", "tic"), "'-' is empty")
+    refused(tfwave("plan", "-", "--policy", "tic", stdin=graph.read_bytes()[:-40]), "truncated")
+    assert tfwave("plan", graph, "--missing", "guess").code == 2
+
+
+def test_inspect_shows_a_graph(tfwave: Command, graph: Path) -> None:
+    found = json.loads(tfwave("inspect", graph, "--json").out)
+    assert found["nodes"] == len(load_graph(graph).graph.node)
+    assert found["devices"] == {WORKER: found["nodes"]}
+    assert found["channels"] == [
+        {
+            "source_device": SERVER,
+            "destination_device": WORKER,
+            "transfers": 3,
+            "bytes": 0,
+            "control_only": 0,
+        }
+    ]
+    ran = tfwave("inspect", graph)
+    assert ran.code == 0
+    assert "worker:0/CPU:0" in ran.out
+
+
+def test_inspect_shows_a_bundle(tfwave: Command, bundle: Path) -> None:
+    found = json.loads(tfwave("inspect", bundle, "--json").out)
+    assert [c["bytes"] for c in found["channels"]] == [3_000_100, 50_000]
+    assert found["capture"]["steps"] == 2
+    assert found["capture"]["missing_transfer_events"] == 0
+    assert len(found["capture"]["links"]) == 2
+    ran = tfwave("inspect", bundle)
+    assert ran.code == 0
+    assert "2 steps, median 40.00 ms, 0 transfer events lost" in ran.out.replace("\n", " ")
+
+
+def test_inspect_checks_a_plan(tfwave: Command, graph: Path, bundle: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "p.json"
+    tfwave("plan", graph, "--policy", "tic", "-o", plan)
+    ran = tfwave("inspect", graph, "--plan", plan)
+    assert ran.code == 0
+    assert "belongs to this graph" in ran.out.replace("\n", " ")
+    assert tfwave("inspect", graph, "--plan", plan, "--json").code == 0
+    refused(tfwave("inspect", bundle, "--plan", plan), "made for another graph")
+    refused(tfwave("inspect", graph, "--plan", tmp_path / "gone"), "cannot read plan")
+
+
+def run_of(place: Path, ranks: list[int]) -> Path:
+    save_run(place, {m: [HandOff(1, "c", r, "TURN") for r in ranks] for m in ("unordered", "ordered")})
+    return place
+
+
+def test_conformance_exits_0_1_and_2(tfwave: Command, tmp_path: Path) -> None:
+    refused(tfwave("conformance", tmp_path), "is not a run")
+    assert tfwave("conformance", run_of(tmp_path, [0, 1])).code == 0
+    ran = tfwave("conformance", run_of(tmp_path, [1, 0]), "--json")
+    assert ran.code == 1
+    judged = json.loads(ran.out)["ordered"]
+    assert (judged["exact"], judged["inversions"], judged["inversion_share"]) == (False, 1, 1.0)
+    ran = tfwave("conformance", tmp_path)
+    assert (ran.code, "100.0%" in ran.out) == (1, True)
+
+
+def test_json_is_json_where_there_is_no_share(tfwave: Command, tmp_path: Path) -> None:
+    ran = tfwave("conformance", run_of(tmp_path, [0]), "--json")
+    assert ran.code == 0
+    assert json.loads(ran.out, parse_constant=pytest.fail)["ordered"]["inversion_share"] == "NaN"
 
 
 @pytest.mark.parametrize("command", ["doctor", "inspect", "plan", "demo", "conformance"])
-def test_help_has_examples_and_json(command):
-    result = CliRunner().invoke(app, [command, "--help"])
-    assert result.exit_code == 0
-    assert f"tfwave {command}" in result.output
-    assert "json" in result.output
+def test_help_has_examples(tfwave: Command, command: str) -> None:
+    ran = tfwave(command, "--help")
+    assert ran.code == 0
+    assert "Examples" in ran.out
+    assert f"tfwave {command}" in ran.out

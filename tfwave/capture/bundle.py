@@ -102,8 +102,8 @@ def load_bundle(path: Path) -> Bundle:
     manifest = _load_manifest(path / _MANIFEST)
     graphs = _load_messages(path / "graphs", GraphDef)
     steps = _load_messages(path / "steps", StepStats)
-    if not graphs:
-        raise BundleError(f"bundle '{path}' has no graphs: capture it again")
+    if not (graphs and steps):
+        raise BundleError(f"bundle '{path}' has no graphs or no steps: capture it again")
     if len(steps) != len(manifest.steps):
         raise BundleError(f"bundle '{path}' holds {len(steps)} steps, but lists {len(manifest.steps)}")
     return Bundle(manifest, graphs, steps)

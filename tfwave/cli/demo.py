@@ -78,7 +78,7 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
     before, after = result.figures["unordered"], result.figures["ordered"]
     console.print(
         f"ordered runs at {before.median_seconds / after.median_seconds:.2f} x the unordered throughput "
-        f"(the most that order could give is S = {before.speedup:.2f}); "
+        f"(the plan saw room for {1 + before.speedup:.2f} x); "
         f"outputs {'bit-equal' if result.outputs_equal else 'DIFFER'}; counters left: {result.live_steps}"
     )
     predicted = result.plan.predicted

@@ -20,8 +20,9 @@ progress_console = Console(stderr=True, highlight=False)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, keys in their own order."""
-    typer.echo(json.dumps(value, indent=1))
+    """Print a value as JSON, keys in their own order; what is not finite is "NaN" or "Infinity", as in plans."""
+    plain = json.loads(json.dumps(value), parse_constant=str)
+    typer.echo(json.dumps(plain, indent=1))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -3,9 +3,11 @@
 import ctypes
 import hashlib
 import importlib.metadata
+import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -26,6 +28,12 @@ _SOURCES = Path(__file__).parent.parent / "native"
 _LIBRARY = "libtfwave.so"
 _DIGEST = "libtfwave.sha256"
 _LOG = "build.log"
+_ASK_SECONDS = 120
+_ASK_FLAGS = """
+import json
+from tensorflow import sysconfig
+print(json.dumps([sysconfig.get_compile_flags(), sysconfig.get_link_flags()]))
+"""
 _DISTRIBUTIONS = ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow-rocm")
 
 
@@ -164,10 +172,22 @@ def _digest_of(path: Path) -> str:
 
 
 def _toolchain(compiler: Compiler) -> _Toolchain:
-    sysconfig: Any = __import__("tensorflow").sysconfig
+    compile_flags, link_flags = _tensorflow_flags()
     # The layout of TensorFlow's Graph depends on NDEBUG, which get_compile_flags leaves out.
-    compile_flags = (*sysconfig.get_compile_flags(), "-DNDEBUG", "-w", "-O2", "-fPIC")
-    return _Toolchain(compiler, compile_flags, tuple(sysconfig.get_link_flags()))
+    compile_flags += ["-DNDEBUG", "-w", "-O2", "-fPIC"]
+    return _Toolchain(compiler, tuple(compile_flags), tuple(link_flags))
+
+
+def _tensorflow_flags() -> tuple[list[str], list[str]]:
+    """Asked of a process of its own: TensorFlow greets on standard error, which is the caller's."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK_FLAGS], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise EnvironmentUnsupported(f"TensorFlow does not import ({last}): install it again")
+    compile_flags, link_flags = json.loads(done.stdout.splitlines()[-1])
+    return compile_flags, link_flags
 
 
 def _build(folder: Path, tools: _Toolchain, progress: Progress) -> None:
