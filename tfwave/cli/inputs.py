@@ -7,6 +7,7 @@ from tfwave.capture.bundle import Bundle, is_bundle, load_bundle
 from tfwave.errors import BundleError
 from tfwave.graph.load import STANDARD_INPUT, load_graph
 from tfwave.graph.transfer import Transfers, find_transfers
+from tfwave.graph.verify import verify
 from tfwave.graph.view import GraphView
 
 GRAPH_HELP = "A GraphDef (binary or text), '-' for standard input, or a capture bundle."
@@ -31,9 +32,6 @@ def load_source(name: str) -> Source:
         if not is_bundle(Path(name)):
             raise BundleError(f"'{name}' is a directory, but not a capture bundle: it has no bundle.json")
         bundle = load_bundle(Path(name))
-        source = Source(bundle.view, bundle.transfers, bundle)
-    else:
-        view = GraphView.of(load_graph(name).graph)
-        source = Source(view, find_transfers(view))
-    _ = source.view.topological_order
-    return source
+        return Source(bundle.view, bundle.transfers, bundle)
+    view = verify(load_graph(name))
+    return Source(view, find_transfers(view))
