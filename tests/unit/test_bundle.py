@@ -42,6 +42,7 @@ def test_a_bundle_reads_back(saved: Path) -> None:
 def test_what_is_in_the_directory(saved: Path) -> None:
     files = sorted(str(f.relative_to(saved)) for f in saved.rglob("*") if f.is_file())
     assert files == [
+        "SHA256SUMS",
         "bundle.json",
         "graphs/000.pb",
         "graphs/001.pb",
@@ -89,6 +90,19 @@ def test_a_truncated_file_is_named(saved: Path, file: str) -> None:
     data = (saved / file).read_bytes()
     (saved / file).write_bytes(data[: len(data) // 2])
     with pytest.raises(BundleError, match=file):
+        load_bundle(saved)
+
+
+@pytest.mark.parametrize("file", ["graphs/000.pb", "steps/001.pb"])
+def test_a_file_that_parses_but_has_changed_is_named(saved: Path, file: str) -> None:
+    (saved / file).write_bytes((saved / file).read_bytes() * 2)
+    with pytest.raises(BundleError, match=f"{file}' is damaged"):
+        load_bundle(saved)
+
+
+def test_a_missing_graph_is_named(saved: Path) -> None:
+    (saved / "graphs/001.pb").unlink()
+    with pytest.raises(BundleError, match=r"graphs/001\.pb' is damaged or missing"):
         load_bundle(saved)
 
 

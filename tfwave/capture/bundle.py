@@ -4,10 +4,12 @@
     graphs/000.pb    the partition graph of each device (GraphDef)
     steps/000.pb     the trace of each step (StepStats)
     transfers.json   the transfers of each step, as traced
+    SHA256SUMS       of the graphs and steps, as sha256sum writes them
 
 It loads on any machine, without the cluster and without TensorFlow.
 """
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -26,6 +28,7 @@ from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
 
 BUNDLE_VERSION = 1
 _MANIFEST = "bundle.json"
+_SUMS = "SHA256SUMS"
 
 
 class StepSummary(BaseModel):
@@ -90,6 +93,9 @@ def save_bundle(bundle: Bundle, path: Path) -> None:
         _save_messages(target / "steps", bundle.steps)
         records = [{"step": i} | asdict(r) for i, step in enumerate(bundle.records) for r in step]
         (target / "transfers.json").write_text(json.dumps(records, indent=1) + "\n")
+        (target / _SUMS).write_text(
+            "".join(f"{_digest(f)}  {f.relative_to(target)}\n" for f in _messages(target))
+        )
         (target / _MANIFEST).write_text(bundle.manifest.model_dump_json(indent=1) + "\n")
 
 
@@ -106,6 +112,7 @@ def load_bundle(path: Path) -> Bundle:
         raise BundleError(f"bundle '{path}' has no graphs or no steps: capture it again")
     if len(steps) != len(manifest.steps):
         raise BundleError(f"bundle '{path}' holds {len(steps)} steps, but lists {len(manifest.steps)}")
+    _check_sums(path)
     return Bundle(manifest, graphs, steps)
 
 
@@ -128,6 +135,26 @@ def _load_manifest(path: Path) -> Manifest:
     if manifest.version != BUNDLE_VERSION:
         raise BundleError(f"'{path}' is of version {manifest.version}; this tfwave reads {BUNDLE_VERSION}")
     return manifest
+
+
+def _check_sums(path: Path) -> None:
+    """A message cut between two fields still parses: only its digest tells."""
+    try:
+        listed = {line.rstrip("\n")[66:]: line[:64] for line in (path / _SUMS).open(errors="replace")}
+    except OSError as error:
+        raise BundleError(f"bundle '{path}' is incomplete: {_SUMS}: {error.strerror}") from error
+    found = {str(file.relative_to(path)): _digest(file) for file in _messages(path)}
+    for name in sorted(listed.keys() | found.keys()):
+        if listed.get(name) != found.get(name):
+            raise BundleError(f"'{path / name}' is damaged or missing: capture the bundle again")
+
+
+def _messages(path: Path) -> list[Path]:
+    return sorted(path.glob("*/*.pb"))
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _save_messages(folder: Path, messages: tuple[Message, ...]) -> None:
