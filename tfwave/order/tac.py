@@ -47,11 +47,14 @@ def tac_sequence(work: Mapping[int, int], durations: Sequence[int], blockers: Se
     `durations` are the transfers' ticks; `blockers` the sets that must be ordered before each.
     """
     properties = _Properties(work, durations)
+    left = list(range(len(durations)))
     outstanding = (1 << len(durations)) - 1
+    some_wait = any(blockers)
     chosen: list[int] = []
-    while outstanding:
-        candidates = [i for i in bits(outstanding) if not blockers[i] & outstanding]
+    while left:
+        candidates = [i for i in left if not blockers[i] & outstanding] if some_wait else left
         chosen.append(_least(candidates, durations, properties, outstanding))
+        left.remove(chosen[-1])
         outstanding &= ~(1 << chosen[-1])
         properties.remove(chosen[-1])
     return chosen
@@ -65,7 +68,9 @@ def _least(
     impending: Sequence[int] | None = None
     best = candidates[0]
     for i in candidates[1:]:
-        gain_best, gain_i = min(loads[best], durations[i]), min(loads[i], durations[best])
+        load_best, load_i = loads[best], loads[i]
+        gain_best = load_best if load_best < durations[i] else durations[i]
+        gain_i = load_i if load_i < durations[best] else durations[best]
         if gain_best < gain_i:
             best = i
         elif gain_best == gain_i:
