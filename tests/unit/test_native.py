@@ -21,16 +21,21 @@ def _prepare(root: Path, patch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "one.cc").write_text('extern "C" int one() { return 1; }\n')
     (folder / "two.cc").write_text('extern "C" int two() { return 2; }\n')
+    _point_at(root, patch)
+    return folder
+
+
+def _point_at(root: Path, patch: pytest.MonkeyPatch) -> None:
+    folder = root / "sources"
     patch.setattr(native, "_SOURCES", folder)
     patch.setattr(native, "_toolchain", lambda compiler: native._Toolchain(compiler, ("-fPIC",), ()))
     patch.setenv(native.CACHE_VARIABLE, str(root / "cache"))
-    return folder
 
 
 def _build_elsewhere(root: Path) -> int:
     built: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        _prepare(root, patch)
+        _point_at(root, patch)
         native.ensure_built(lambda done, total, what: built.append(what))
     return len(built)
 
@@ -47,7 +52,7 @@ def test_it_is_built_once_and_says_how_far_it_is(sources: Path, tmp_path: Path) 
     assert not list(path.parent.glob("*.o"))
 
 
-def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
+def test_processes_that_start_together_build_once(sources: Path, tmp_path: Path) -> None:
     with ProcessPoolExecutor(3) as pool:
         assert sorted(pool.map(_build_elsewhere, [tmp_path] * 3)) == [0, 0, 3]
 
