@@ -31,6 +31,7 @@ setup(
     packages=find_packages(include=["tfwave", "tfwave.*", "grappler_passes", "grappler_passes.*"]),
     package_data={
         "tfwave": ["py.typed", "native/*.h", "native/*.cc"],
+        "tfwave.graph": ["ops.pb"],
         "tfwave.proto": ["*.proto", "*.pyi"],
     },
     install_requires=[

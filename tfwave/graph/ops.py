@@ -1,0 +1,97 @@
+"""The signatures of TensorFlow's ops, known without TensorFlow: what goes in and out, and of which type."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+
+from tfwave.errors import GraphError
+from tfwave.proto.tensorflow_pb2 import AttrValue, FunctionDef, GraphDef, NodeDef, OpDef, OpList
+
+_TABLE = "ops.pb"
+_REF = 100
+"""A reference type is its plain type + 100 (DT_FLOAT_REF = DT_FLOAT + 100)."""
+
+
+class OpTable:
+    """The ops that TensorFlow registers, and the functions of one library, by name."""
+
+    def __init__(self, functions: Iterable[FunctionDef] = ()) -> None:
+        """Know TensorFlow's ops, and `functions` as ops of their own."""
+        self._functions = {f.signature.name: f.signature for f in functions}
+
+    @classmethod
+    def of(cls, graph: GraphDef) -> "OpTable":
+        """The ops that the nodes of a graph may use."""
+        return cls(graph.library.function)
+
+    def signature(self, node: NodeDef) -> OpDef:
+        """The signature of a node's op.
+
+        Raises:
+            GraphError: neither TensorFlow nor the library has it.
+        """
+        found = self._functions.get(node.op) or _registered().get(node.op)
+        if found is None:
+            raise GraphError(
+                f"node '{node.name}': the op '{node.op}' is unknown: neither one of TensorFlow's nor a function "
+                "of the graph's library"
+            )
+        return found
+
+    def input_types(self, node: NodeDef) -> list[int]:
+        """The type (`DataType`) of each data input, by position.
+
+        Raises:
+            GraphError: an unknown op, or a node that lacks an attribute of its op.
+        """
+        signature = self.signature(node)
+        return [t for arg in signature.input_arg for t in _types(node, signature, arg)]
+
+    def output_types(self, node: NodeDef) -> list[int]:
+        """The type (a `DataType`) of each output, by port.
+
+        Raises:
+            GraphError: as `input_types`.
+        """
+        signature = self.signature(node)
+        return [t for arg in signature.output_arg for t in _types(node, signature, arg)]
+
+    def output_ports(self, node: NodeDef) -> Mapping[str, range]:
+        """The ports that each output argument covers: function bodies write ``node:argument:index``.
+
+        Raises:
+            GraphError: as `input_types`.
+        """
+        signature = self.signature(node)
+        ports: dict[str, range] = {}
+        start = 0
+        for arg in signature.output_arg:
+            ports[arg.name] = range(start, start + len(_types(node, signature, arg)))
+            start = ports[arg.name].stop
+        return ports
+
+
+def _types(node: NodeDef, signature: OpDef, arg: OpDef.ArgDef) -> list[int]:
+    """The types of one argument, which may stand for several tensors or for none."""
+    if arg.type_list_attr:
+        return [*_attr(node, signature, arg.type_list_attr).list.type]
+    kind = _attr(node, signature, arg.type_attr).type if arg.type_attr else arg.type
+    if arg.is_ref and kind < _REF:
+        kind += _REF
+    return [kind] * (_attr(node, signature, arg.number_attr).i if arg.number_attr else 1)
+
+
+def _attr(node: NodeDef, signature: OpDef, name: str) -> AttrValue:
+    value = node.attr.get(name)
+    if value is not None:
+        return value
+    declared = next((a for a in signature.attr if a.name == name), None)
+    if declared is None or not declared.HasField("default_value"):
+        raise GraphError(f"node '{node.name}': {node.op} needs the attribute '{name}'")
+    return declared.default_value
+
+
+@cache
+def _registered() -> Mapping[str, OpDef]:
+    table = OpList.FromString((files("tfwave.graph") / _TABLE).read_bytes())
+    return {op.name: op for op in table.op}
