@@ -6,7 +6,6 @@ from pathlib import Path
 import tensorflow as tf
 
 import tfwave
-from tfwave.plan.io import to_proto
 from tfwave.report.conformance import HandOff, conformance
 
 v1 = tf.compat.v1
@@ -46,7 +45,7 @@ def main() -> None:
         bundle = tfwave.capture_run(session, output, out=Path(directory, "bundle"))
         plan = tfwave.plan_bundle(bundle, "tac")
         with tfwave.ControlClient(server.control_address) as control:
-            control.install(to_proto(plan))
+            control.install(plan)
             for _ in range(10):
                 session.run(output)
             log = control.hand_offs().hand_offs

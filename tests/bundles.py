@@ -68,6 +68,6 @@ def small_bundle(*, lost: frozenset[str] = frozenset()) -> Bundle:
         devices=[SERVER, WORKER],
         fetches=["apply:0"],
         warmup_steps=1,
-        steps=[StepSummary(seconds=0.04, missing_transfers=missing_transfers(graphs, s)) for s in steps],
+        steps=[StepSummary(seconds=0.04, missing_transfers=m) for m in missing_transfers(graphs, steps)],
     )
     return Bundle(manifest, graphs, steps)

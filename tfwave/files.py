@@ -1,5 +1,6 @@
-"""Writing files whole or not at all."""
+"""Files: written whole or not at all, and their digests."""
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -8,6 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tfwave.errors import TfwaveError
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hex.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -9,7 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from tests.cluster.cluster import Cluster
-from tfwave.proto import control_pb2, plan_pb2
+from tests.plans import plan_by_hand
+from tfwave.graph.names import Channel
+from tfwave.plan.plan import Plan
+from tfwave.proto import control_pb2
 
 v1 = tf.compat.v1
 VARIABLES = 24
@@ -88,27 +91,21 @@ def sends(partitions: Any) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def plan_of(
-    edges: dict[tuple[str, str], list[str]], seed: int | None, source: str = "/job:ps"
-) -> plan_pb2.Plan:
+def plan_of(edges: dict[tuple[str, str], list[str]], seed: int | None, source: str = "/job:ps") -> Plan:
     """A plan in random order; `seed` None: as given."""
-    plan = plan_pb2.Plan(version=1, policy="random")
+    orders: dict[Channel, list[str]] = {}
     for pair in sorted(p for p in edges if p[0].startswith(source)):
         names = sorted(edges[pair]) if seed is not None else edges[pair]
         if seed is not None:
             random.Random(seed).shuffle(names)
-        order = plan.orders.add(source_device=pair[0], destination_device=pair[1])
-        for rank, edge in enumerate(names):
-            order.transfers.add(key=f"{edge}:0;{pair[0]};{pair[1]}", edge=edge, rank=rank)
-    return plan
+        orders[Channel(*pair)] = names
+    return plan_by_hand(orders)
 
 
-def gate_first(plan: plan_pb2.Plan) -> plan_pb2.Plan:
+def gate_first(plan: Plan) -> Plan:
     """The same plan with the transfers that wait for `unblock` in front: until then the others are held."""
-    for order in plan.orders:
-        for rank, transfer in enumerate(sorted(order.transfers, key=lambda t: "gate" not in t.edge)):
-            transfer.rank = rank
-    return plan
+    edges = {order.channel: [t.edge for t in order.transfers] for order in plan.orders}
+    return plan_by_hand({c: sorted(names, key=lambda name: "gate" not in name) for c, names in edges.items()})
 
 
 def branching(cluster: Cluster, task: int) -> tuple[Any, Any]:

@@ -23,8 +23,9 @@ def job():
 
 def test_one_call_writes_a_bundle_that_loads(job, tmp_path):
     session, feed, y, _ = job
-    capture_run(session, y, feed, out=tmp_path / "bundle", steps=3, warmup=1)
-    bundle = load_bundle(tmp_path / "bundle")
+    bundle = capture_run(session, y, feed, out=tmp_path / "bundle", steps=3, warmup=1)
+    assert load_bundle(tmp_path / "bundle") == bundle
+    assert "run" not in vars(session)
     assert len(bundle.steps) == 3
     assert bundle.manifest.fetches == ["y:0"]
     assert bundle.manifest.tensorflow == tf.__version__

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER
-from tfwave.capture.bundle import Bundle, is_bundle, load_bundle, save_bundle
+from tfwave.capture.bundle import Bundle, is_bundle, load_bundle, missing_transfers, save_bundle
 from tfwave.capture.costs import bundle_costs, channel_links, time_oracle
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.errors import BundleError, GraphError, MissingCost
@@ -15,6 +15,7 @@ from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
+from tfwave.proto.tensorflow_pb2 import StepStats
 
 PULL = Channel(SERVER, WORKER)
 
@@ -83,6 +84,11 @@ def test_transfers_have_the_bytes_that_were_traced() -> None:
 def test_lost_events_are_counted() -> None:
     counts = [step.missing_transfers for step in small_bundle(lost=frozenset({"v2", "grad"})).manifest.steps]
     assert counts == [2, 2]
+
+
+def test_lost_events_are_counted_step_by_step() -> None:
+    whole, lossy = small_bundle(), small_bundle(lost=frozenset({"v3"}))
+    assert missing_transfers(whole.graphs, [*whole.steps, *lossy.steps, StepStats()]) == [0, 0, 1, 1, 4]
 
 
 @pytest.mark.parametrize("file", ["graphs/000.pb", "graphs/001.pb", "steps/000.pb", "steps/001.pb"])

@@ -9,8 +9,8 @@
 It loads on any machine, without the cluster and without TensorFlow.
 """
 
-import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tfwave.capture.step_stats import TransferRecord, transfer_records
 from tfwave.errors import BundleError
-from tfwave.files import whole_directory
+from tfwave.files import sha256_of, whole_directory
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
@@ -80,10 +80,11 @@ class Bundle:
         return Transfers(sized, found.control)
 
 
-def missing_transfers(graphs: tuple[GraphDef, ...], stats: StepStats) -> int:
-    """How many data transfers of the graphs have no event in a step's trace."""
-    seen = {(r.edge, r.channel) for r in transfer_records(stats)}
-    return sum((t.edge, t.channel) not in seen for t in find_transfers(GraphView.of(*graphs)).data)
+def missing_transfers(graphs: Iterable[GraphDef], steps: Iterable[StepStats]) -> list[int]:
+    """How many data transfers of the graphs have no event in the trace of each step."""
+    expected = [(t.edge, t.channel) for t in find_transfers(GraphView.of(*graphs)).data]
+    traced = ({(r.edge, r.channel) for r in transfer_records(step)} for step in steps)
+    return [sum(transfer not in seen for transfer in expected) for seen in traced]
 
 
 def save_bundle(bundle: Bundle, path: Path) -> None:
@@ -94,7 +95,7 @@ def save_bundle(bundle: Bundle, path: Path) -> None:
         records = [{"step": i} | asdict(r) for i, step in enumerate(bundle.records) for r in step]
         (target / "transfers.json").write_text(json.dumps(records, indent=1) + "\n")
         (target / _SUMS).write_text(
-            "".join(f"{_digest(f)}  {f.relative_to(target)}\n" for f in _messages(target))
+            "".join(f"{sha256_of(f)}  {f.relative_to(target)}\n" for f in _messages(target))
         )
         (target / _MANIFEST).write_text(bundle.manifest.model_dump_json(indent=1) + "\n")
 
@@ -143,7 +144,7 @@ def _check_sums(path: Path) -> None:
         listed = {line.rstrip("\n")[66:]: line[:64] for line in (path / _SUMS).open(errors="replace")}
     except OSError as error:
         raise BundleError(f"bundle '{path}' is incomplete: {_SUMS}: {error.strerror}") from error
-    found = {str(file.relative_to(path)): _digest(file) for file in _messages(path)}
+    found = {str(file.relative_to(path)): sha256_of(file) for file in _messages(path)}
     for name in sorted(listed.keys() | found.keys()):
         if listed.get(name) != found.get(name):
             raise BundleError(f"'{path / name}' is damaged or missing: capture the bundle again")
@@ -151,10 +152,6 @@ def _check_sums(path: Path) -> None:
 
 def _messages(path: Path) -> list[Path]:
     return sorted(path.glob("*/*.pb"))
-
-
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _save_messages(folder: Path, messages: tuple[Message, ...]) -> None:

@@ -38,10 +38,12 @@ def capture_run(  # noqa: PLR0913
     Raises:
         BundleError: `out` cannot be written, or a count is out of range.
     """
-    with capture_session(session, out=out, steps=steps, warmup=warmup) as tracer:
+    with _tracing(session, steps, warmup) as tracer:
         for _ in range(warmup + steps):
             session.run(fetches, feed_dict)
-    return tracer.bundle()
+    bundle = tracer.bundle()
+    save_bundle(bundle, out)
+    return bundle
 
 
 @contextmanager
@@ -57,14 +59,8 @@ def capture_session(
     Raises:
         BundleError: no step was traced, or `out` cannot be written.
     """
-    if steps < 1 or warmup < 0:
-        raise BundleError(f"cannot trace {steps} steps after {warmup}: steps must be >= 1, warmup >= 0")
-    tracer = Tracer(session, steps, warmup)
-    session.run = tracer.run
-    try:
+    with _tracing(session, steps, warmup) as tracer:
         yield tracer
-    finally:
-        del session.run
     save_bundle(tracer.bundle(), out)
 
 
@@ -102,6 +98,8 @@ class Tracer:
         """
         if not self._traced:
             raise BundleError(f"no step was traced: run the session more than {self._warmup} times")
+        seconds, traces = zip(*self._traced, strict=True)
+        missing = missing_transfers(self._graphs, traces)
         manifest = Manifest(
             version=BUNDLE_VERSION,
             tfwave=__version__,
@@ -111,11 +109,10 @@ class Tracer:
             fetches=list(self._fetches or ()),
             warmup_steps=self._warmup,
             steps=[
-                StepSummary(seconds=seconds, missing_transfers=missing_transfers(self._graphs, stats))
-                for seconds, stats in self._traced
+                StepSummary(seconds=s, missing_transfers=m) for s, m in zip(seconds, missing, strict=True)
             ],
         )
-        return Bundle(manifest, self._graphs, tuple(stats for _, stats in self._traced))
+        return Bundle(manifest, self._graphs, traces)
 
     def _traced_run(self, fetches: Any, feed_dict: Any) -> Any:
         v1 = _tensorflow().compat.v1
@@ -130,6 +127,18 @@ class Tracer:
             self._graphs = tuple(_own_graph(graph) for graph in metadata.partition_graphs)
         self._traced.append((seconds, StepStats.FromString(metadata.step_stats.SerializeToString())))
         return result
+
+
+@contextmanager
+def _tracing(session: Any, steps: int, warmup: int) -> Generator[Tracer]:
+    if steps < 1 or warmup < 0:
+        raise BundleError(f"cannot trace {steps} steps after {warmup}: steps must be >= 1, warmup >= 0")
+    tracer = Tracer(session, steps, warmup)
+    session.run = tracer.run
+    try:
+        yield tracer
+    finally:
+        del session.run
 
 
 def _own_graph(graph: Any) -> GraphDef:

@@ -10,7 +10,7 @@ from tfwave.demo import chief_task, server_task
 from tfwave.demo.network import Network, open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.errors import EnforcerError
-from tfwave.plan.io import to_proto
+from tfwave.graph.names import Channel
 from tfwave.plan.plan import Plan
 from tfwave.proto.control_pb2 import Reason
 from tfwave.report.conformance import HandOff
@@ -59,7 +59,7 @@ class DemoCluster:
     def install(self, plan: Plan) -> None:
         """Install a plan on every server, switched off: tensors pass as they are ready, and are logged."""
         for control in self._controls:
-            control.install(to_proto(plan), enabled=False)
+            control.install(plan, enabled=False)
         self._cursors = [0] * len(self._controls)
 
     def order(self, enabled: bool) -> None:
@@ -81,7 +81,7 @@ class DemoCluster:
                     f"the log of server {i} lost {log.dropped} hand-offs: run fewer steps a block"
                 )
             self._cursors[i] = log.next_cursor
-            channels = [f"{c.source_device} -> {c.destination_device}" for c in log.channels]
+            channels = [str(Channel(c.source_device, c.destination_device)) for c in log.channels]
             read += [
                 HandOff(h.step, channels[h.channel], h.rank, Reason.Name(h.reason)) for h in log.hand_offs
             ]

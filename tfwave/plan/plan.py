@@ -53,8 +53,8 @@ class Plan:
     """An order for each channel of one graph, with what it was decided from and what it promises.
 
     Raises:
-        PlanError: ranks with gaps or duplicates, a channel or key twice, a key of another channel, or a
-            priority that is not a number.
+        PlanError: an order without a device, ranks with gaps or duplicates, a channel, key or edge twice, a
+            transfer of another channel, without an edge, of negative size, or whose priority is not a number.
     """
 
     policy: str
@@ -87,6 +87,8 @@ class Plan:
 
 def _check_order(order: ChannelOrder) -> None:
     where = f"the order {order.channel}"
+    if not (order.channel.source and order.channel.destination):
+        raise PlanError(f"{where} lacks a device: make the plan again")
     for rank, transfer in enumerate(order.transfers):
         if transfer.rank != rank:
             raise PlanError(
@@ -94,12 +96,18 @@ def _check_order(order: ChannelOrder) -> None:
             )
         if transfer.key.channel != order.channel:
             raise PlanError(f"{where} holds a transfer of another channel: {transfer.key}")
-        if math.isnan(transfer.priority):
-            raise PlanError(f"{where}: the priority of {transfer.key} is not a number")
-        if transfer.bytes < 0:
-            raise PlanError(f"{where}: the size of {transfer.key} is negative")
+        _check_transfer(where, transfer)
     _refuse_twice((str(t.key) for t in order.transfers), "transfer")
     _refuse_twice((t.edge for t in order.transfers), "edge")
+
+
+def _check_transfer(where: str, transfer: PlannedTransfer) -> None:
+    if not transfer.edge:
+        raise PlanError(f"{where}: {transfer.key} names no edge: make the plan from a partitioned graph")
+    if math.isnan(transfer.priority):
+        raise PlanError(f"{where}: the priority of {transfer.key} is not a number")
+    if transfer.bytes < 0:
+        raise PlanError(f"{where}: the size of {transfer.key} is negative")
 
 
 def _refuse_twice(names: Iterable[str], what: str) -> None:

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 import grpc
 
 from tfwave.errors import EnforcerError, TfwaveError
-from tfwave.proto import control_pb2, control_pb2_grpc, plan_pb2
+from tfwave.plan.io import from_proto, to_proto
+from tfwave.plan.plan import Plan
+from tfwave.proto import control_pb2, control_pb2_grpc
 from tfwave.runtime.address import UNIX, check_address, refuse_taken_socket
-from tfwave.runtime.check import check_plan
 
 MESSAGE_BYTES = 64 << 20
 
@@ -30,7 +31,7 @@ _OPTIONS = (
 class Controlled(Protocol):
     """What a control service speaks for: `tfwave.runtime.hook.Hook`."""
 
-    def install(self, plan_pb: plan_pb2.Plan) -> None: ...
+    def install(self, plan: Plan) -> None: ...
     def remove(self) -> None: ...
     def configure(
         self,
@@ -91,9 +92,9 @@ class _Service(control_pb2_grpc.ControlServicer):
 
     def Install(self, request: control_pb2.InstallRequest, context: Any) -> control_pb2.Status:  # noqa: N802
         def install() -> None:
-            check_plan(request.plan)
+            plan = from_proto(request.plan)
             self._apply(request.settings)
-            self._hook.install(request.plan)
+            self._hook.install(plan)
 
         return self._change(install, context)
 
@@ -135,7 +136,7 @@ class ControlClient:
 
     def install(
         self,
-        plan_pb: plan_pb2.Plan,
+        plan: Plan,
         *,
         enabled: bool | None = None,
         deadline_seconds: float | None = None,
@@ -143,7 +144,7 @@ class ControlClient:
     ) -> control_pb2.Status:
         """Put a plan in force; settings as in `Hook.configure`."""
         settings = _settings(enabled, deadline_seconds, bytes_per_second)
-        return self._call("Install", control_pb2.InstallRequest(plan=plan_pb, settings=settings))
+        return self._call("Install", control_pb2.InstallRequest(plan=to_proto(plan), settings=settings))
 
     def remove(self) -> control_pb2.Status:
         """Forget the plan."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from tfwave.errors import EnforcerError
 from tfwave.graph.names import Channel
-from tfwave.proto import control_pb2, plan_pb2
+from tfwave.plan.plan import ChannelOrder, Plan
+from tfwave.proto import control_pb2
 from tfwave.runtime import native
-from tfwave.runtime.check import check_plan
 from tfwave.runtime.server_handle import server_handle
 
 ABI_VERSION = 1
@@ -56,17 +56,12 @@ class Hook:
         if found != ABI_VERSION:
             raise EnforcerError(f"the native library has ABI {found}, not {ABI_VERSION}: empty the cache")
 
-    def install(self, plan_pb: plan_pb2.Plan) -> None:
-        """Enforce a plan from the next step on; what an earlier one holds is let go.
-
-        Raises:
-            PlanError: the plan has gaps or duplicates; the plan in force stays.
-        """
-        check_plan(plan_pb)
-        orders = [order for order in plan_pb.orders if order.transfers]
+    def install(self, plan: Plan) -> None:
+        """Enforce a plan from the next step on; what an earlier one holds is let go."""
+        orders = [order for order in plan.orders if order.transfers]
         rows = [row for order in orders for row in _rows(order)]
         self._call("tfwave_install", (_Row * len(rows))(*rows), ctypes.c_int64(len(rows)))
-        Hook._channels = tuple(Channel(order.source_device, order.destination_device) for order in orders)
+        Hook._channels = tuple(order.channel for order in orders)
 
     def remove(self) -> None:
         """Forget the plan; what is held is let go."""
@@ -150,9 +145,9 @@ def _declare(library: Any) -> None:
     library.tfwave_read_log.restype = ctypes.c_int64
 
 
-def _rows(order: plan_pb2.Order) -> list[_Row]:
-    channel = order.source_device.encode(), order.destination_device.encode()
-    return [_Row(*channel, t.edge.encode()) for t in sorted(order.transfers, key=lambda t: t.rank)]
+def _rows(order: ChannelOrder) -> list[_Row]:
+    channel = order.channel.source.encode(), order.channel.destination.encode()
+    return [_Row(*channel, t.edge.encode()) for t in order.transfers]
 
 
 def _check_settings(deadline_seconds: float | None, bytes_per_second: float | None) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.files import sha256_of
 
 Progress = Callable[[int, int, str], None]
 """Called with (files done, files in all, the one just done)."""
@@ -164,11 +165,7 @@ def _sources(pattern: str) -> list[Path]:
 def _is_intact(folder: Path) -> bool:
     """Whether the library is whole: loading half of one would end the process."""
     library, digest = folder / _LIBRARY, folder / _DIGEST
-    return library.is_file() and digest.is_file() and digest.read_text() == _digest_of(library)
-
-
-def _digest_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return library.is_file() and digest.is_file() and digest.read_text() == sha256_of(library)
 
 
 def _toolchain(compiler: Compiler) -> _Toolchain:
@@ -206,7 +203,7 @@ def _build(folder: Path, tools: _Toolchain, progress: Progress) -> None:
             progress(done, total, jobs[job])
     linked = folder / f"{_LIBRARY}.{os.getpid()}"
     _run([tools.compiler.path, "-shared", "-o", str(linked), *map(str, objects), *tools.link_flags], log)
-    (folder / _DIGEST).write_text(_digest_of(linked))
+    (folder / _DIGEST).write_text(sha256_of(linked))
     linked.rename(folder / _LIBRARY)
     for path in objects:
         path.unlink()
