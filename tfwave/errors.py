@@ -17,6 +17,10 @@ class MissingCost(CostError):
     """No cost is known for an op or transfer: names it."""
 
 
+class PassError(TfwaveError):
+    """A graph pass that is not known, has a wrong option, or failed: names it and the passes before it."""
+
+
 class PlanError(TfwaveError):
     """A plan that cannot be read, has gaps or duplicates, or was made for another graph."""
 

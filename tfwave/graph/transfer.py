@@ -83,11 +83,11 @@ def is_control_only(view: GraphView, recv: int) -> bool:
     """Whether a `_Recv` stands for a control edge: is its value never read?
 
     Case 1: TensorFlow reads the received dummy with an Identity that only control edges leave.
-    Case 2: the `_Recv` itself has only control fanouts.
+    Case 2: the `_Recv` itself has only control fanouts (a chain of receivers is none of TensorFlow's).
     """
     readers = [n for n in view.fanouts[recv] if recv in view.fanins[n][: view.data_fanins[n]]]
     if not readers:
-        return bool(view.fanouts[recv])
+        return any(view.ops[n] not in RECV_OPS for n in view.fanouts[recv])
     return all(view.ops[n] == "Identity" and _only_control_leaves(view, n) for n in readers)
 
 

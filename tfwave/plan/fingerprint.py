@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass
 
+from tfwave.graph.marks import PREFIX
 from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
 from tfwave.proto.tensorflow_pb2 import NodeDef
 
@@ -31,7 +32,7 @@ class GraphPrint:
 def graph_print(view: GraphView) -> GraphPrint:
     """Take the print of a graph: equal under node reordering and in every run of one program.
 
-    What differs from run to run (device incarnations) is left out.
+    What differs from run to run (device incarnations) is left out, and so are the notes of tfwave.
     """
     digests = [_digest(view.nodes[i]) for i in nodes_by_name(view)]
     return GraphPrint(
@@ -63,7 +64,7 @@ def nodes_by_name(view: GraphView) -> list[int]:
 
 
 def _digest(node: NodeDef) -> bytes:
-    if node.op in SEND_OPS or node.op in RECV_OPS:
+    if node.op in SEND_OPS or node.op in RECV_OPS or any(name.startswith(PREFIX) for name in node.attr):
         node = _without_volatile(node)
     return hashlib.blake2b(node.SerializeToString(deterministic=True), digest_size=16).digest()
 
@@ -71,6 +72,6 @@ def _digest(node: NodeDef) -> bytes:
 def _without_volatile(node: NodeDef) -> NodeDef:
     copy = NodeDef()
     copy.CopyFrom(node)
-    for name in _VOLATILE_ATTRS:
-        copy.attr.pop(name, None)
+    for name in [name for name in node.attr if name in _VOLATILE_ATTRS or name.startswith(PREFIX)]:
+        del copy.attr[name]
     return copy

@@ -1,0 +1,1 @@
+"""The catalogue of graph rewrites: one file each, named as its class."""

@@ -1,0 +1,82 @@
+"""Note a plan's order on the graph."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tfwave.errors import PlanError
+from tfwave.graph.names import TransferKey
+from tfwave.graph.rewriter import GraphRewriter
+from tfwave.graph.transfer import find_transfers
+from tfwave.graph.view import RECV_OPS, GraphView
+from tfwave.passes.base import GraphPass
+from tfwave.plan.annotation import NOTE, annotated_orders, rank_note
+from tfwave.plan.plan import ChannelOrder, Plan
+
+
+@dataclass(frozen=True)
+class RecvPriority(GraphPass):
+    """Write the rank of each planned transfer on its node, where the passes that enforce an order find it.
+
+    Case 1: a graph cut into partitions. The note is on the `_Recv`. Only the channels into the devices of this
+    graph are noted, so that one worker's partition takes the plan of a whole job.
+    Case 2: a graph not cut yet. The note is on the node whose output will cross.
+
+    Changes nothing that TensorFlow looks at. A plan of another graph is refused.
+    """
+
+    plan: Plan
+
+    def run(self, graph: GraphRewriter) -> None:
+        """Note the ranks."""
+        is_cut = any(op in RECV_OPS for op in graph.view.ops)
+        bearers = _receivers(graph.view) if is_cut else _sources(graph.view, self.plan)
+        ranks: dict[str, list[tuple[int, TransferKey]]] = defaultdict(list)
+        for order in _orders_into(self.plan, bearers):
+            for transfer in order.transfers:
+                ranks[_bearer(bearers, transfer.key)].append((transfer.rank, transfer.key))
+        for name in sorted(ranks):
+            graph.note(name, NOTE, rank_note(ranks[name]))
+
+    def ensures(self, view: GraphView) -> None:
+        """Each rank of a channel is noted once."""
+        for channel, entries in annotated_orders(view).items():
+            if [entry.rank for entry in entries] != list(range(len(entries))):
+                raise PlanError(
+                    f"the graph bears the notes of another plan on {channel}: strip it before it takes a new one"
+                )
+
+
+def _receivers(view: GraphView) -> dict[TransferKey, str]:
+    return {transfer.key: transfer.node for transfer in find_transfers(view).data}
+
+
+def _sources(view: GraphView, plan: Plan) -> dict[TransferKey, str]:
+    there = set(view.names)
+    return {t.key: t.key.node for t in plan.transfers if t.key.node in there}
+
+
+def _orders_into(plan: Plan, bearers: Mapping[TransferKey, str]) -> list[ChannelOrder]:
+    """The planned orders that concern the graph; refuses a plan that misses one of their transfers."""
+    destinations = {key.channel.destination for key in bearers}
+    orders = [order for order in plan.orders if order.channel.destination in destinations]
+    if not orders:
+        raise PlanError("the plan was made for another graph: none of its transfers is in this one")
+    planned = {t.key for order in orders for t in order.transfers}
+    channels = {order.channel for order in orders}
+    unplanned = min((k for k in bearers if k.channel in channels and k not in planned), default=None)
+    if unplanned is not None:
+        raise PlanError(
+            f"the plan was made for another graph: this one has the transfer {unplanned}, which it does not order"
+        )
+    return orders
+
+
+def _bearer(bearers: Mapping[TransferKey, str], key: TransferKey) -> str:
+    found = bearers.get(key)
+    if found is None:
+        raise PlanError(
+            f"the plan was made for another graph: it orders the transfer {key}, which this one does not have "
+            "(a transfer inside a function or a loop shows only after the pass 'cut')"
+        )
+    return found
