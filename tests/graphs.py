@@ -133,7 +133,7 @@ def random_job(rng: random.Random) -> Job:
         outputs = rng.choice((1, 1, 1, 2))
         build.op(WORKER, rng.choice(("layer/op", "b")) + str(i), inputs, outputs=outputs)
         made = build.partitions[WORKER].node[-1]
-        available.append(made.name)
+        available.append(f"^{made.name}" if made.op == "NoOp" else made.name)
         if made.op == "IdentityN":
             available.append(f"{made.name}:1")
         if made.op != "NoOp" and rng.random() < 0.2:

@@ -9,10 +9,12 @@ from tfwave.proto.tensorflow_pb2 import GraphDef
 class GraphItem:
     """A GraphDef, library included, with its feeds, fetches and nodes to preserve (names).
 
-    The proto is shared, never edited in place.
+    The proto is shared, never edited in place. `custom_ops` names ops of the user's own libraries, which tfwave
+    cannot know: nodes of such ops are taken as they are.
     """
 
     graph: GraphDef
     feeds: tuple[str, ...] = ()
     fetches: tuple[str, ...] = ()
     preserve: frozenset[str] = frozenset()
+    custom_ops: frozenset[str] = frozenset()

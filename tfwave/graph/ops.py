@@ -33,7 +33,7 @@ class OpTable:
         found = self._functions.get(node.op) or _registered().get(node.op)
         if found is None:
             raise GraphError(
-                f"node '{node.name}': the op '{node.op}' is unknown: neither one of TensorFlow's nor a function "
+                f"node '{node.name}': the op '{node.op}' is unknown: it is neither one of TensorFlow's nor a function "
                 "of the graph's library"
             )
         return found

@@ -1,0 +1,81 @@
+"""Do the nodes of a graph fit the signatures of their ops?"""
+
+from collections.abc import Container, Iterable
+from functools import cache
+
+from tfwave.errors import GraphError
+from tfwave.graph.item import GraphItem
+from tfwave.graph.marks import STEP_MARKER_OP
+from tfwave.graph.names import parse_input
+from tfwave.graph.ops import OpTable
+from tfwave.graph.view import GraphView
+from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef, OpDef
+
+_FUNCTION_TYPES = ("func", "list(func)")
+
+
+def check_signatures(item: GraphItem, view: GraphView) -> None:
+    """Check the ops, functions and output ports that a graph and its library name.
+
+    Raises:
+        GraphError: an unknown op, a function that the library lacks, or an input that reads an output which its
+            source does not have; names the node.
+    """
+    table = OpTable.of(item.graph)
+    _check_ops(view.nodes, item, table)
+    for function in item.graph.library.function:
+        _check_ops(function.node_def, item, table)
+    _check_ports(view, item, table)
+
+
+def _check_ops(nodes: Iterable[NodeDef], item: GraphItem, table: OpTable) -> None:
+    functions = {function.signature.name for function in item.graph.library.function}
+    callers: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        if node.op not in callers:
+            callers[node.op] = () if _is_custom(node.op, item) else _function_attrs(table.signature(node))
+        for attr in callers[node.op]:
+            _check_calls(node, node.attr.get(attr), functions)
+
+
+def _is_custom(op: str, item: GraphItem) -> bool:
+    return op in item.custom_ops or op.startswith(STEP_MARKER_OP)
+
+
+def _function_attrs(signature: OpDef) -> tuple[str, ...]:
+    return tuple(attr.name for attr in signature.attr if attr.type in _FUNCTION_TYPES)
+
+
+def _check_calls(node: NodeDef, value: AttrValue | None, functions: Container[str]) -> None:
+    if value is None:
+        return
+    for called in (value.func, *value.list.func):
+        if called.name and called.name not in functions:
+            raise GraphError(
+                f"node '{node.name}': it calls the function '{called.name}', which the graph's library lacks"
+            )
+
+
+def _check_ports(view: GraphView, item: GraphItem, table: OpTable) -> None:
+    """Only inputs beyond the first output need a closer look, and those of ops without any output."""
+    silent = {op for op in set(view.ops) if not _is_custom(op, item) and _is_silent(op, table)}
+
+    @cache
+    def output_count(source: int) -> int:
+        return len(table.output_types(view.nodes[source]))
+
+    for i, node in enumerate(view.nodes):
+        for position, source in enumerate(view.fanins[i][: view.data_fanins[i]]):
+            text = node.input[position]
+            if ":" not in text and view.ops[source] not in silent:
+                continue
+            port = parse_input(text).port
+            if not _is_custom(view.ops[source], item) and port >= output_count(source):
+                raise GraphError(
+                    f"node '{node.name}': input '{text}' names output {port} of a node that has "
+                    f"{output_count(source)} ({view.ops[source]})"
+                )
+
+
+def _is_silent(op: str, table: OpTable) -> bool:
+    return not table.signature(NodeDef(op=op)).output_arg
