@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test check ops protos clean distclean
+.PHONY: help demo test check docs ops protos clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := .venv/bin/python -m pytest -rs
@@ -27,6 +27,9 @@ check: .venv/.ready ## lint, format, types, layers: changes nothing
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright
 	@echo '== lint-imports'
 	@.venv/bin/lint-imports
+
+docs: .venv/.ready ## write docs/passes.md again from the docstrings
+	@.venv/bin/python tools/gen_docs.py
 
 ops: .venv/.ready ## write tfwave/graph/ops.pb again from the installed TensorFlow
 	@.venv/bin/python tools/gen_ops.py

@@ -14,17 +14,14 @@ from tfwave.plan.annotation import annotated_orders
 class ControlEdges(GraphPass):
     """Let each `_Recv` wait for the one before it, on each channel of a graph that is cut into partitions.
 
-    A `_Recv` asks for its tensor when it starts, so tensors are asked for one at a time, in order. Needs the notes
-    of `recv_priority`.
+    A `_Recv` asks for its tensor when it starts, so tensors are asked for one at a time, in order. The order is
+    what `recv_priority` noted; where it noted none, nothing is to be done.
     """
 
     def requires(self, view: GraphView) -> None:
-        """The ranks are noted, on `_Recv` nodes."""
-        orders = annotated_orders(view)
-        if not orders:
-            raise GraphError("no order is noted on the graph: run the pass 'recv_priority' first")
+        """What is ranked is a `_Recv`."""
         ops = dict(zip(view.names, view.ops, strict=True))
-        for node in (entry.node for entries in orders.values() for entry in entries):
+        for node in (entry.node for entries in annotated_orders(view).values() for entry in entries):
             if ops[node] not in RECV_OPS:
                 raise GraphError(f"node '{node}' is no _Recv: run the pass 'cut' before 'recv_priority'")
 

@@ -17,7 +17,7 @@ class CounterBarrier(GraphPass):
 
     `groups` are lists of node names: ``counter_barrier{groups=[["a","b"],["c"],["d"]]}``. Between two groups
     stands one NoOp: it waits for each node of the first, and each node of the second waits for it (Waterwave,
-    section 4.3: a barrier between consecutive pairs of node groups).
+    section 4, figure 6: a barrier between consecutive pairs of node groups).
 
     Raises:
         PassError: fewer than two groups, an empty one, or a node in two of them.

@@ -31,6 +31,8 @@ class RecvPriority(GraphPass):
         """Note the ranks."""
         is_cut = any(op in RECV_OPS for op in graph.view.ops)
         bearers = _receivers(graph.view) if is_cut else _sources(graph.view, self.plan)
+        if not (is_cut or bearers):
+            raise PlanError("the plan was made for another graph: none of its transfers is in this one")
         ranks: dict[str, list[tuple[int, TransferKey]]] = defaultdict(list)
         for order in _orders_into(self.plan, bearers):
             for transfer in order.transfers:
@@ -60,8 +62,6 @@ def _orders_into(plan: Plan, bearers: Mapping[TransferKey, str]) -> list[Channel
     """The planned orders that concern the graph; refuses a plan that misses one of their transfers."""
     destinations = {key.channel.destination for key in bearers}
     orders = [order for order in plan.orders if order.channel.destination in destinations]
-    if not orders:
-        raise PlanError("the plan was made for another graph: none of its transfers is in this one")
     planned = {t.key for order in orders for t in order.transfers}
     channels = {order.channel for order in orders}
     unplanned = min((k for k in bearers if k.channel in channels and k not in planned), default=None)

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from tfwave.capture.session import capture_run as capture_run
     from tfwave.capture.session import capture_session as capture_session
     from tfwave.errors import TfwaveError as TfwaveError
+    from tfwave.graph.item import GraphItem as GraphItem
     from tfwave.graph.load import load_graph as load_graph
+    from tfwave.graph.rewriter import GraphRewriter as GraphRewriter
+    from tfwave.passes.base import GraphPass as GraphPass
+    from tfwave.passes.pipeline import Pipeline as Pipeline
+    from tfwave.passes.text import parse_pipeline as parse_pipeline
     from tfwave.plan.io import load_plan as load_plan
     from tfwave.plan.io import save_plan as save_plan
     from tfwave.plan.plan import Plan as Plan
@@ -25,6 +30,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "Bundle": "tfwave.capture.bundle",
     "ControlClient": "tfwave.runtime.control",
+    "GraphItem": "tfwave.graph.item",
+    "GraphPass": "tfwave.passes.base",
+    "GraphRewriter": "tfwave.graph.rewriter",
+    "Pipeline": "tfwave.passes.pipeline",
     "Plan": "tfwave.plan.plan",
     "Server": "tfwave.runtime.server",
     "TfwaveError": "tfwave.errors",
@@ -33,6 +42,7 @@ _HOMES = {
     "load_bundle": "tfwave.capture.bundle",
     "load_graph": "tfwave.graph.load",
     "load_plan": "tfwave.plan.io",
+    "parse_pipeline": "tfwave.passes.text",
     "plan_bundle": "tfwave.capture.plan",
     "save_plan": "tfwave.plan.io",
 }

@@ -23,13 +23,19 @@ def sha256_of(path: Path) -> str:
 def write_whole(path: Path, data: bytes) -> None:
     """Write to a temporary name beside `path`, then rename: readers never see a part.
 
+    A symbolic link is followed; a device or a pipe is written to as it is.
+
     Raises:
         TfwaveError: the place cannot be written; names it.
     """
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        target = Path(os.path.realpath(path))
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
             temporary = Path(file.name)
-            _fill(temporary, data, path)
+            _fill(temporary, data, target)
     except OSError as error:
         raise TfwaveError(f"cannot write '{path}': {error.strerror}") from error
 

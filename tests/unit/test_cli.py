@@ -1,59 +1,18 @@
 """The command line: what it prints, and its exit codes."""
 
-import io
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from tests.bundles import SERVER, small_bundle, small_graphs
+from tests.bundles import SERVER, small_bundle
 from tests.graphs import WORKER
+from tests.unit.conftest import Command, Ran
 from tfwave.capture.bundle import save_bundle
-from tfwave.cli.app import main
 from tfwave.graph.load import load_graph
 from tfwave.plan.io import load_plan, to_dict
 from tfwave.report.conformance import HandOff
 from tfwave.report.run import save_run
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Ran]
-
-
-@pytest.fixture
-def tfwave(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*arguments: object, stdin: bytes = b"") -> Ran:
-        monkeypatch.setattr(sys, "argv", ["tfwave", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as left:
-            main()
-        code = left.value.code
-        assert isinstance(code, int)
-        return Ran(code, *capsys.readouterr())
-
-    return run
-
-
-@pytest.fixture
-def graph(tmp_path: Path) -> Path:
-    """The worker's partition."""
-    file = tmp_path / "worker.pb"
-    file.write_bytes(small_graphs()[1].SerializeToString())
-    return file
-
-
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    save_bundle(small_bundle(), tmp_path / "bundle")
-    return tmp_path / "bundle"
 
 
 @pytest.fixture

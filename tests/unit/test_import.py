@@ -17,6 +17,10 @@ PACKAGE = Path(tfwave.__file__).parent
 PUBLIC = [
     "Bundle",
     "ControlClient",
+    "GraphItem",
+    "GraphPass",
+    "GraphRewriter",
+    "Pipeline",
     "Plan",
     "Server",
     "TfwaveError",
@@ -26,6 +30,7 @@ PUBLIC = [
     "load_bundle",
     "load_graph",
     "load_plan",
+    "parse_pipeline",
     "plan_bundle",
     "save_plan",
 ]

@@ -6,9 +6,12 @@ import typer
 
 from tfwave.cli.conformance import conformance_command
 from tfwave.cli.demo import demo_command
+from tfwave.cli.diff import diff_command
 from tfwave.cli.doctor import doctor_command
 from tfwave.cli.inspect import inspect_command
+from tfwave.cli.passes import passes_command
 from tfwave.cli.plan import plan_command
+from tfwave.cli.rewrite import rewrite_command, undo_command
 from tfwave.errors import TfwaveError
 
 app = typer.Typer(
@@ -22,6 +25,10 @@ app = typer.Typer(
 app.command("doctor")(doctor_command)
 app.command("inspect")(inspect_command)
 app.command("plan")(plan_command)
+app.command("rewrite")(rewrite_command)
+app.command("undo")(undo_command)
+app.command("diff")(diff_command)
+app.command("passes")(passes_command)
 app.command("demo")(demo_command)
 app.command("conformance")(conformance_command)
 

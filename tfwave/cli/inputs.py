@@ -4,13 +4,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfwave.capture.bundle import Bundle, is_bundle, load_bundle
+from tfwave.capture.bundle_graphs import BundleGraphs
 from tfwave.errors import BundleError
+from tfwave.graph.container import Container, open_container
 from tfwave.graph.load import STANDARD_INPUT, load_graph
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.verify import verify
 from tfwave.graph.view import GraphView
 
 GRAPH_HELP = "A GraphDef (binary or text), '-' for standard input, or a capture bundle."
+
+
+def open_graphs(name: str) -> Container:
+    """The graphs in a file, on standard input, in a SavedModel or in a capture bundle.
+
+    Raises:
+        GraphError, BundleError: it cannot be read or is malformed; names what and where.
+    """
+    path = Path(name)
+    return BundleGraphs.read(path) if is_bundle(path) else open_container(name)
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,16 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(plain, indent=1))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, to: Console = console
+) -> None:
     """Print a table; the first column to the left, the others to the right."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="right" if i else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(str, row))
-    console.print(table)
+    to.print(table)
 
 
 def size(count: float) -> str:

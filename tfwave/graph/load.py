@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError
 
 from tfwave.errors import GraphError
 from tfwave.graph.item import GraphItem
+from tfwave.graph.serialize import check_size
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 STANDARD_INPUT = "-"
@@ -17,30 +18,50 @@ def load_graph(source: str | Path) -> GraphItem:
     """Read a GraphDef, in binary or text form (told apart by content), from a path or ``-``.
 
     Raises:
-        GraphError: no such file, or it is not a GraphDef, or it is empty.
+        GraphError: no such file, or it is not a GraphDef, or it is empty or longer than protobuf allows.
     """
     graph = parse_graph(read_bytes(source), str(source))
     return GraphItem(graph)
 
 
 def read_bytes(source: str | Path) -> bytes:
-    """The content of a file, or of standard input for ``-``."""
+    """The content of a file, or of standard input for ``-``.
+
+    Raises:
+        GraphError: it cannot be read, or is longer than protobuf allows; names it.
+    """
     if str(source) == STANDARD_INPUT:
         return sys.stdin.buffer.read()
     try:
+        check_size(Path(source).stat().st_size, str(source))
         return Path(source).read_bytes()
     except OSError as error:
         raise GraphError(f"cannot read graph '{source}': {error.strerror}") from error
 
 
 def parse_graph(data: bytes, name: str) -> GraphDef:
-    """Parse a GraphDef in binary or text form; `name` is used in messages."""
+    """Parse a GraphDef in binary or text form; `name` is used in messages.
+
+    Raises:
+        GraphError: as `decode_graph`.
+    """
+    return decode_graph(data, name)[0]
+
+
+def decode_graph(data: bytes, name: str) -> tuple[GraphDef, bool]:
+    """A GraphDef, and whether the bytes are its text form; `name` is used in messages.
+
+    Raises:
+        GraphError: the bytes are empty, are not a GraphDef, have no nodes, or are longer than protobuf allows.
+    """
+    check_size(len(data), name)
     if not data.strip():
         raise GraphError(f"graph '{name}' is empty: expected a GraphDef in binary or text form")
-    graph = _parse_text(data) or _parse_binary(data, name)
+    text = _parse_text(data)
+    graph = _parse_binary(data, name) if text is None else text
     if not graph.node:
         raise GraphError(f"graph '{name}' has no nodes")
-    return graph
+    return graph, text is not None
 
 
 def _parse_text(data: bytes) -> GraphDef | None:

@@ -33,8 +33,8 @@ class OpTable:
         found = self._functions.get(node.op) or _registered().get(node.op)
         if found is None:
             raise GraphError(
-                f"node '{node.name}': the op '{node.op}' is unknown: it is neither one of TensorFlow's nor a function "
-                "of the graph's library"
+                f"node '{node.name}': the op '{node.op}' is unknown: no op of TensorFlow, no function of the "
+                f"graph's library; if it comes from a library of your own, say --custom-op {node.op}"
             )
         return found
 

@@ -15,6 +15,7 @@ class StageSummary:
 
     graph_pass: str
     seconds: float
+    edits: int
     nodes_added: int
     nodes_removed: int
     control_edges_added: int
@@ -35,6 +36,7 @@ class Recorder:
             StageSummary(
                 str(stage.graph_pass),
                 stage.seconds,
+                len(stage.result.edits),
                 kinds[NodeAdded],
                 kinds[NodeRemoved],
                 kinds[ControlEdgeAdded],

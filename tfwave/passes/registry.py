@@ -2,7 +2,6 @@
 
 import importlib
 import pkgutil
-from importlib.util import find_spec
 
 from tfwave.errors import PassError
 from tfwave.passes.base import GraphPass
@@ -12,9 +11,7 @@ CATALOGUE = "grappler_passes"
 
 def pass_names() -> tuple[str, ...]:
     """The passes of the catalogue, sorted."""
-    spec = find_spec(CATALOGUE)
-    places = spec.submodule_search_locations if spec else None
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(places)))
+    return tuple(sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(CATALOGUE).__path__)))
 
 
 def find_pass(name: str) -> type[GraphPass]:

@@ -1,0 +1,174 @@
+"""`tfwave rewrite`, `undo`, `diff` and `passes`: what they write, print and refuse."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bundles import small_bundle
+from tests.graphs import WORKER
+from tests.rewrites import in_order
+from tests.unit.conftest import Command
+from tests.unit.test_rewriter import chain
+from tfwave.capture.bundle import load_bundle
+from tfwave.graph.load import load_graph
+from tfwave.graph.view import GraphView
+from tfwave.passes.registry import pass_names
+from tfwave.plan.annotation import annotated_orders
+
+BARRIER = 'counter_barrier{groups=[["a"],["d"]]}'
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    file = tmp_path / "plain.pb"
+    file.write_bytes(chain().graph.SerializeToString(deterministic=True))
+    return file
+
+
+def test_rewrite_and_undo(tfwave: Command, plain: Path, tmp_path: Path) -> None:
+    out, back = tmp_path / "out.pbtxt", tmp_path / "back.pb"
+    ran = tfwave("rewrite", plain, "--passes", BARRIER, "-o", out)
+    assert ran.code == 0
+    assert f"written to '{out}'" in ran.err.replace("\n", "")
+    assert out.read_text().startswith("node {")
+    assert tfwave("diff", plain, out).code == 1
+    assert tfwave("undo", out, "-o", back).code == 0
+    assert back.read_bytes() == plain.read_bytes()
+    assert tfwave("diff", plain, back).out == f"{plain}: equal\n"
+
+
+def test_a_plan_goes_into_its_graph(tfwave: Command, bundle: Path, graph: Path, tmp_path: Path) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "out.pb"
+    assert tfwave("plan", bundle, "-o", plan, "--device", WORKER).code == 0
+    ran = tfwave(
+        "rewrite", graph, "--plan", plan, "--passes", "recv_priority,control_edges", "-o", out, "--json"
+    )
+    answer = json.loads(ran.out)
+    assert [stage["graph_pass"] for stage in answer["graphs"][0]["passes"]] == [
+        "recv_priority",
+        "control_edges",
+    ]
+    assert answer["graphs"][0]["changed"]
+    assert annotated_orders(GraphView.of(load_graph(out).graph))
+
+
+def test_a_bundle_is_rewritten_as_a_whole(tfwave: Command, bundle: Path, tmp_path: Path) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "out"
+    tfwave("plan", bundle, "-o", plan)
+    assert tfwave("rewrite", bundle, "--plan", plan, "--passes", "recv_priority", "-o", out).code == 0
+    rewritten = load_bundle(out)
+    assert annotated_orders(rewritten.view)
+    assert rewritten.steps == small_bundle().steps
+    assert tfwave("undo", out, "-o", tmp_path / "back").code == 0
+    assert load_bundle(tmp_path / "back").graphs == small_bundle().graphs
+    assert tfwave("diff", bundle, out).code == 1
+    assert tfwave("diff", bundle, tmp_path / "back").code == 0
+
+
+@pytest.mark.parametrize("out", ["{bundle}", "{bundle}/graphs", "-", "{bundle}/bundle.json"])
+def test_a_bundle_is_not_written_over_itself(tfwave: Command, bundle: Path, out: str) -> None:
+    ran = tfwave("rewrite", bundle, "--passes", "strip", "-o", out.format(bundle=bundle))
+    assert ran.code == 2
+    assert load_bundle(bundle).graphs == small_bundle().graphs
+
+
+def test_standard_streams(plain: Path) -> None:
+    command = [sys.executable, "-m", "tfwave", "rewrite", "-", "--passes", BARRIER, "-o", "-"]
+    first = subprocess.run(command, input=plain.read_bytes(), capture_output=True, check=True, timeout=60)
+    undo = [sys.executable, "-m", "tfwave", "undo", "-", "-o", "-"]
+    second = subprocess.run(undo, input=first.stdout, capture_output=True, check=True, timeout=60)
+    assert first.stdout != plain.read_bytes()
+    assert second.stdout == plain.read_bytes()
+
+
+def test_the_same_from_a_checkout(plain: Path, tmp_path: Path) -> None:
+    tool = Path(__file__).parents[2] / "tools" / "rewrite_graph.py"
+    out = tmp_path / "out.pb"
+    command = [sys.executable, tool, plain, "--passes", BARRIER, "-o", out]
+    subprocess.run(command, capture_output=True, check=True, timeout=60, cwd=tmp_path)
+    assert len(load_graph(out).graph.node) == 5
+
+
+def test_nothing_to_do_is_said(tfwave: Command, plain: Path, tmp_path: Path) -> None:
+    ran = tfwave("undo", plain, "-o", tmp_path / "out.pb")
+    assert ran.code == 0
+    assert "nothing was to be done" in ran.err
+    assert (tmp_path / "out.pb").read_bytes() == plain.read_bytes()
+
+
+def test_each_stage_is_dumped(tfwave: Command, plain: Path, tmp_path: Path) -> None:
+    dump = tmp_path / "stages"
+    tfwave("rewrite", plain, "--passes", f"{BARRIER},strip", "-o", tmp_path / "o.pb", "--dump", dump)
+    assert sorted(f.name for f in dump.iterdir()) == ["00_input.pb", "01_counter_barrier.pb", "02_strip.pb"]
+    assert in_order(load_graph(dump / "02_strip.pb").graph) == in_order(chain().graph)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{plain}", "--passes", "nothing", "-o", "{out}"], "there is no pass 'nothing'"),
+        (["{plain}", "--passes", "recv_priority", "-o", "{out}"], "needs a plan: give --plan FILE"),
+        (["{plain}", "--passes", "strip", "-o", "{plain}"], "choose another name"),
+        (
+            ["{plain}", "--passes", "strip", "-o", "/no/such/place/out.pb"],
+            "cannot write '/no/such/place/out.pb'",
+        ),
+        (["{plain}x", "--passes", "strip", "-o", "{out}"], "cannot read graph"),
+        (["{plain}", "--passes", "strip", "-o", "-", "--json"], "cannot both go to standard output"),
+        (["{plain}", "--passes", "strip", "-o", "{out}", "--plan", "{plain}"], "plan '{plain}'"),
+        (
+            ["{plain}", "--passes", 'counter_barrier{{groups=[["d"],["x"]]}}', "-o", "{out}"],
+            "the graph has no node 'x'",
+        ),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_leaves_nothing(
+    tfwave: Command, plain: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    names = {"plain": plain, "out": tmp_path / "out.pb"}
+    before = plain.read_bytes()
+    ran = tfwave("rewrite", *(a.format(**names) for a in arguments))
+    assert ran.code == 2
+    assert ran.err.startswith("tfwave: error: ")
+    assert ran.err.count("\n") == 1
+    assert message.format(**names) in ran.err
+    assert plain.read_bytes() == before
+    assert not (tmp_path / "out.pb").exists()
+
+
+def test_ops_of_the_users_own_are_named(tfwave: Command, tmp_path: Path) -> None:
+    item = chain()
+    item.graph.node.add(name="mine", op="MyOwnOp", input=["a:3"])
+    file = tmp_path / "own.pb"
+    file.write_bytes(item.graph.SerializeToString(deterministic=True))
+    refused = tfwave("rewrite", file, "--passes", "strip", "-o", tmp_path / "out.pb")
+    assert (refused.code, "--custom-op MyOwnOp" in refused.err) == (2, True)
+    item.graph.node[-1].input[0] = "a"
+    file.write_bytes(item.graph.SerializeToString(deterministic=True))
+    taken = tfwave("rewrite", file, "--passes", "strip", "-o", tmp_path / "out.pb", "--custom-op", "MyOwnOp")
+    assert taken.code == 0
+
+
+def test_diff_says_what_differs(tfwave: Command, plain: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.pb"
+    tfwave("rewrite", plain, "--passes", BARRIER, "-o", out)
+    lines = tfwave("diff", plain, out).out.splitlines()
+    assert lines[0].startswith("+ tfwave/counter_barrier/")
+    assert "~ d" in lines
+    assert lines[-1] == f"{plain}: 1 nodes added, 0 removed, 1 changed"
+    found = json.loads(tfwave("diff", plain, out, "--json").out)[str(plain)]
+    assert (found["equal"], len(found["nodes"]["added"]), found["nodes"]["changed"][0]["name"]) == (
+        False,
+        1,
+        "d",
+    )
+
+
+def test_passes_lists_the_catalogue(tfwave: Command) -> None:
+    shown = tfwave("passes").out
+    listed = json.loads(tfwave("passes", "--json").out)
+    assert [doc["name"] for doc in listed] == list(pass_names())
+    assert all(doc["name"] in shown and doc["summary"] for doc in listed)

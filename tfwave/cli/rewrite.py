@@ -1,0 +1,168 @@
+"""`tfwave rewrite` and `tfwave undo`: run passes over graphs."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tfwave.cli.inputs import open_graphs
+from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console
+from tfwave.errors import TfwaveError
+from tfwave.graph.container import STANDARD_OUTPUT
+from tfwave.graph.item import GraphItem
+from tfwave.passes.instruments import Dumper, Recorder, StageSummary
+from tfwave.passes.pipeline import Instrument
+from tfwave.passes.text import parse_pipeline
+from tfwave.plan.io import load_plan
+from tfwave.plan.plan import Plan
+
+_COLUMNS = ["pass", "time", "edits", "nodes", "removed", "control edges", "redirected"]
+
+Input = Annotated[
+    str,
+    typer.Argument(
+        help="GraphDef (binary or text), '-' for standard input, SavedModel or capture bundle.", metavar="IN"
+    ),
+]
+Output = Annotated[
+    str,
+    typer.Option(
+        "-o",
+        "--output",
+        help="Where to write: of IN's kind; text if it ends in .pbtxt; '-': standard output.",
+    ),
+]
+CustomOps = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--custom-op", help="An op of your own library that the graph uses; repeatable.", metavar="OP"
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What became of one graph."""
+
+    label: str
+    item: GraphItem
+    stages: tuple[StageSummary, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether any pass did anything."""
+        return any(stage.edits for stage in self.stages)
+
+
+def rewrite_command(  # noqa: PLR0913
+    source: Input,
+    *,
+    passes: Annotated[
+        str, typer.Option(help="What to run, in order: 'cut,recv_priority'; options: 'ack_window{window=2}'.")
+    ],
+    output: Output,
+    plan: Annotated[Path | None, typer.Option(help="The plan for the passes that need one.")] = None,
+    dump: Annotated[
+        Path | None, typer.Option(help="Write the graph after each pass here, numbered.", metavar="DIR")
+    ] = None,
+    custom_ops: CustomOps = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run graph passes and write what comes out; the input is left as it is.
+
+    [bold]Examples[/bold]
+
+      tfwave rewrite train.pb --plan plan.json --passes recv_priority,ack_window{window=2} -o out.pb
+
+      tfwave rewrite model/ --passes strip -o plain/
+
+      tfwave rewrite - --passes cut -o - < train.pb > parts.pb
+    """
+    given = None if plan is None else load_plan(plan)
+    _run(source, passes, output, given, dump=dump, custom_ops=custom_ops or (), as_json=as_json)
+
+
+def undo_command(
+    source: Input, *, output: Output, custom_ops: CustomOps = None, as_json: JsonFlag = False
+) -> None:
+    """Take back all that tfwave did to a graph: the pass 'strip'.
+
+    [bold]Examples[/bold]
+
+      tfwave undo out.pb -o train.pb
+    """
+    _run(source, "strip", output, None, dump=None, custom_ops=custom_ops or (), as_json=as_json)
+
+
+def _run(  # noqa: PLR0913
+    source: str,
+    passes: str,
+    output: str,
+    plan: Plan | None,
+    *,
+    dump: Path | None,
+    custom_ops: Sequence[str],
+    as_json: bool,
+) -> None:
+    if as_json and output == STANDARD_OUTPUT:
+        raise TfwaveError("the graph and --json cannot both go to standard output: give -o a file")
+    container = open_graphs(source)
+    items = [(label, replace(item, custom_ops=frozenset(custom_ops))) for label, item in container.items()]
+    dumps = _dump_places(dump, len(items))
+    done = [_rewrite(i, passes, plan, place) for i, place in zip(items, dumps, strict=True)]
+    container.write([one.item for one in done], output)
+    if as_json:
+        print_json({"output": output, "graphs": [_summary(one) for one in done]})
+    else:
+        _report(done, output)
+
+
+def _rewrite(labelled: tuple[str, GraphItem], passes: str, plan: Plan | None, dump: Path | None) -> Rewritten:
+    label, item = labelled
+    recorder = Recorder()
+    instruments: list[Instrument] = [recorder]
+    if dump is not None:
+        instruments.append(Dumper(dump))
+    with progress_console.status(f"{label}: {passes}"):
+        result = parse_pipeline(passes, plan, tuple(instruments))(item)
+    return Rewritten(label, result.item, tuple(recorder.stages))
+
+
+def _dump_places(dump: Path | None, count: int) -> list[Path | None]:
+    """One directory for each graph; the given one where there is just one graph."""
+    if dump is None:
+        return [None] * count
+    places = [dump] if count == 1 else [dump / f"{i:03}" for i in range(count)]
+    for place in places:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TfwaveError(f"cannot write '{place}': {error.strerror}") from error
+    return list(places)
+
+
+def _summary(one: Rewritten) -> dict[str, Any]:
+    stages = [asdict(stage) for stage in one.stages]
+    return {"graph": one.label, "nodes": len(one.item.graph.node), "changed": one.changed, "passes": stages}
+
+
+def _report(done: Sequence[Rewritten], output: str) -> None:
+    """To standard error: standard output may be the graph's."""
+    for one in done:
+        rows = [_row(stage) for stage in one.stages]
+        print_table(one.label, _COLUMNS, rows, to=progress_console)
+    if not any(one.changed for one in done):
+        progress_console.print("[yellow]nothing was to be done: the output equals the input[/yellow]")
+    progress_console.print(f"written to '{output}'")
+
+
+def _row(stage: StageSummary) -> list[object]:
+    counts = (stage.nodes_added, -stage.nodes_removed, stage.control_edges_added, stage.inputs_redirected)
+    return [
+        stage.graph_pass,
+        f"{stage.seconds:.2f} s",
+        stage.edits,
+        *(f"{count:+}" if count else "" for count in counts),
+    ]
