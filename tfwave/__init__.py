@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tfwave.plan.io import save_plan as save_plan
     from tfwave.plan.plan import Plan as Plan
     from tfwave.runtime.control import ControlClient as ControlClient
+    from tfwave.runtime.grappler import in_grappler as in_grappler
+    from tfwave.runtime.install import install as install
     from tfwave.runtime.server import Server as Server
 
 _HOMES = {
@@ -39,6 +41,8 @@ _HOMES = {
     "TfwaveError": "tfwave.errors",
     "capture_run": "tfwave.capture.session",
     "capture_session": "tfwave.capture.session",
+    "in_grappler": "tfwave.runtime.grappler",
+    "install": "tfwave.runtime.install",
     "load_bundle": "tfwave.capture.bundle",
     "load_graph": "tfwave.graph.load",
     "load_plan": "tfwave.plan.io",

@@ -100,7 +100,7 @@ def test_a_lost_transfer_names_its_receive_and_may_be_estimated(tfwave: Command,
 
 def test_plan_refuses_what_it_cannot_do(tfwave: Command, graph: Path, tmp_path: Path) -> None:
     refused(tfwave("plan", tmp_path / "gone.pb"), "gone.pb", "No such file")
-    refused(tfwave("plan", tmp_path), "is a directory, but not a capture bundle")
+    refused(tfwave("plan", tmp_path), "is a directory, but neither a capture bundle nor a SavedModel")
     refused(tfwave("plan", graph, "--policy", "best", "--costs", tmp_path / "gone"), "gone", "No such file")
     refused(tfwave("plan", graph, "--policy", "best"), "no policy 'best'", "tic, tac, fifo, random, reverse")
     refused(tfwave("plan", graph, "--policy", "tic", "--device", "/x"), "'/x'", WORKER)

@@ -1,6 +1,7 @@
 """`tfwave rewrite`, `undo`, `diff` and `passes`: what they write, print and refuse."""
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.bundles import small_bundle
 from tests.graphs import WORKER
 from tests.rewrites import in_order
+from tests.uncut import random_uncut
 from tests.unit.conftest import Command
 from tests.unit.test_rewriter import chain
 from tfwave.capture.bundle import load_bundle
@@ -66,6 +68,21 @@ def test_a_bundle_is_rewritten_as_a_whole(tfwave: Command, bundle: Path, tmp_pat
     assert load_bundle(tmp_path / "back").graphs == small_bundle().graphs
     assert tfwave("diff", bundle, out).code == 1
     assert tfwave("diff", bundle, tmp_path / "back").code == 0
+
+
+def test_a_graph_that_is_not_cut_yet_is_planned_and_rewritten(tfwave: Command, tmp_path: Path) -> None:
+    uncut, plan, out, parts = (tmp_path / name for name in ("uncut.pb", "plan.json", "out.pb", "parts.pb"))
+    uncut.write_bytes(random_uncut(random.Random(5)).graph.SerializeToString(deterministic=True))
+    assert tfwave("plan", uncut, "--policy", "tic", "-o", plan).code == 0
+    assert tfwave("inspect", uncut, "--plan", plan).code == 0
+    window = "recv_priority,ack_window{window=1}"
+    assert tfwave("rewrite", uncut, "--plan", plan, "--passes", window, "-o", out).code == 0
+    assert any(node.name.endswith("/ack_gate_0") for node in load_graph(out).graph.node)
+    chained = "cut,recv_priority,control_edges"
+    assert tfwave("rewrite", uncut, "--plan", plan, "--passes", chained, "-o", parts).code == 0
+    for rewritten in (out, parts):
+        assert tfwave("undo", rewritten, "-o", tmp_path / "back.pb").code == 0
+        assert tfwave("diff", uncut, tmp_path / "back.pb").code == 0
 
 
 @pytest.mark.parametrize("out", ["{bundle}", "{bundle}/graphs", "-", "{bundle}/bundle.json"])

@@ -27,6 +27,8 @@ PUBLIC = [
     "__version__",
     "capture_run",
     "capture_session",
+    "in_grappler",
+    "install",
     "load_bundle",
     "load_graph",
     "load_plan",

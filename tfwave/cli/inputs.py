@@ -1,18 +1,19 @@
-"""What commands take in: a graph file, standard input or a capture bundle."""
+"""What commands take in: a graph file, standard input, a SavedModel or a capture bundle."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfwave.capture.bundle import Bundle, is_bundle, load_bundle
+from tfwave.capture.bundle import Bundle, is_bundle
 from tfwave.capture.bundle_graphs import BundleGraphs
-from tfwave.errors import BundleError
+from tfwave.errors import GraphError
 from tfwave.graph.container import Container, open_container
-from tfwave.graph.load import STANDARD_INPUT, load_graph
+from tfwave.graph.names import task_of
+from tfwave.graph.partition.cut import cut
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.verify import verify
-from tfwave.graph.view import GraphView
+from tfwave.graph.view import RECV_OPS, GraphView
 
-GRAPH_HELP = "A GraphDef (binary or text), '-' for standard input, or a capture bundle."
+GRAPH_HELP = "GraphDef (binary or text), '-' for standard input, SavedModel or capture bundle."
 
 
 def open_graphs(name: str) -> Container:
@@ -22,6 +23,8 @@ def open_graphs(name: str) -> Container:
         GraphError, BundleError: it cannot be read or is malformed; names what and where.
     """
     path = Path(name)
+    if path.is_dir() and not is_bundle(path) and not any(path.glob("saved_model.*")):
+        raise GraphError(f"'{name}' is a directory, but neither a capture bundle nor a SavedModel")
     return BundleGraphs.read(path) if is_bundle(path) else open_container(name)
 
 
@@ -35,15 +38,27 @@ class Source:
 
 
 def load_source(name: str) -> Source:
-    """Load a graph or a bundle, told apart by what is there, and check it.
+    """Load one graph or a bundle, told apart by what is there, and check it.
+
+    A graph that names devices of several tasks and is not cut yet is cut as TensorFlow would.
 
     Raises:
-        GraphError, BundleError: it cannot be read or is malformed; names what and where.
+        GraphError, BundleError: it cannot be read or is malformed, or there are several graphs; names what and
+            where.
     """
-    if name != STANDARD_INPUT and Path(name).is_dir():
-        if not is_bundle(Path(name)):
-            raise BundleError(f"'{name}' is a directory, but not a capture bundle: it has no bundle.json")
-        bundle = load_bundle(Path(name))
+    container = open_graphs(name)
+    if isinstance(container, BundleGraphs):
+        bundle = container.bundle
         return Source(bundle.view, bundle.transfers, bundle)
-    view = verify(load_graph(name))
+    (_, item), *more = container.items()
+    if more:
+        raise GraphError(f"'{name}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
+    view = verify(item)
+    if _is_uncut(view):
+        view = GraphView.of(*cut(item))
     return Source(view, find_transfers(view))
+
+
+def _is_uncut(view: GraphView) -> bool:
+    tasks = {task_of(device) for device in {node.device for node in view.nodes}} - {""}
+    return len(tasks) > 1 and not any(op in RECV_OPS for op in view.ops)

@@ -12,6 +12,8 @@ from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
 
 SEND_OPS = frozenset({"_Send", "_HostSend"})
 RECV_OPS = frozenset({"_Recv", "_HostRecv"})
+MERGE_OPS = frozenset({"Merge", "RefMerge"})
+NEXT_OPS = frozenset({"NextIteration", "RefNextIteration"})
 WIRE_ATTRS = ("send_device", "recv_device", "tensor_name")
 
 
@@ -68,12 +70,12 @@ class GraphView:
 
     def forward_fanins(self, node: int) -> Sequence[int]:
         """The fanins of a node without the back edges of while loops."""
-        if self.ops[node] not in _MERGE_OPS:
+        if self.ops[node] not in MERGE_OPS:
             return self.fanins[node]
         return [f for f in self.fanins[node] if not self._is_back_edge(f, node)]
 
     def _is_back_edge(self, source: int, target: int) -> bool:
-        return self.ops[target] in _MERGE_OPS and self.ops[source] in _NEXT_OPS
+        return self.ops[target] in MERGE_OPS and self.ops[source] in NEXT_OPS
 
     def _find_cycle(self, pending: Sequence[int]) -> list[str]:
         node = min((i for i, count in enumerate(pending) if count), key=lambda i: self.names[i])
@@ -84,10 +86,6 @@ class GraphView:
         cycle = list(trail)[list(trail).index(node) :]
         names = [self.names[i] for i in reversed(cycle)]
         return [*_shortened(names), names[0]]
-
-
-_MERGE_OPS = frozenset({"Merge", "RefMerge"})
-_NEXT_OPS = frozenset({"NextIteration", "RefNextIteration"})
 
 
 def _build(partitions: Iterable[GraphDef]) -> GraphView:

@@ -1,0 +1,164 @@
+"""Order transfers within the graph itself: nothing is needed at run time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from tfwave.errors import GraphError, PassError
+from tfwave.graph.marks import added_by
+from tfwave.graph.names import Channel, TransferKey, parse_input
+from tfwave.graph.ops import OpTable
+from tfwave.graph.partition.place import place
+from tfwave.graph.reach import in_control_flow, upstream_of
+from tfwave.graph.rewriter import GraphRewriter
+from tfwave.graph.view import RECV_OPS, GraphView
+from tfwave.passes.base import GraphPass
+from tfwave.plan.annotation import Annotation, annotated_orders
+from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, DataType
+
+_REF = 100
+_KEEP = {"_grappler_do_not_remove": AttrValue(b=True)}
+"""Grappler honours this attribute: it neither bypasses, merges nor folds the node."""
+
+
+@dataclass(frozen=True)
+class AckWindow(GraphPass):
+    """Let at most `window` transfers of a channel be under way: each waits for the arrival of an earlier one.
+
+    Runs on a graph that is not cut yet, with the order that `recv_priority` noted. For the k-th transfer of a
+    channel, of the tensor t from device S to device D:
+
+    1. an Identity on S, the hold, passes t on once the gate of transfer k - window has run (the acknowledgement,
+       which comes back from D), and after the hold of transfer k - 1;
+    2. an Identity on D, the gate, reads the hold;
+    3. all that read t on D read the gate.
+
+    The source keeps its time, and other devices read it as before. Grappler leaves holds and gates as they are.
+    A window of 1 keeps the order strictly and costs a round trip per transfer; wider ones cost less and let
+    neighbours overtake each other. Where the fetches are known, only transfers that they need are ordered.
+
+    Raises:
+        PassError: a window under 1.
+    """
+
+    window: int = 3
+
+    def __post_init__(self) -> None:
+        """Refuse a window that lets nothing through."""
+        if self.window < 1:
+            raise PassError(f"ack_window: the window is {self.window}, it must be 1 or more")
+
+    def requires(self, view: GraphView) -> None:
+        """The graph is not cut yet."""
+        recv = next((name for name, op in zip(view.names, view.ops, strict=True) if op in RECV_OPS), None)
+        if recv is not None and annotated_orders(view):
+            raise GraphError(
+                f"node '{recv}' receives: the graph is cut already; run ack_window before 'cut', or control_edges"
+            )
+
+    def run(self, graph: GraphRewriter) -> None:
+        """Put holds and gates around the transfers of each channel."""
+        orders = annotated_orders(graph.view)
+        if not orders:
+            return
+        survey = _Survey(graph)
+        for channel, entries in orders.items():
+            transfers = [survey.gated(entry) for entry in entries if survey.is_needed(entry)]
+            for k, transfer in enumerate(transfers):
+                waits = [transfers[k - self.window].gate] if k >= self.window else []
+                if self.window > 1 and k:
+                    waits.append(transfers[k - 1].hold)
+                _insert(graph, channel, transfer, waits)
+
+
+@dataclass(frozen=True)
+class _Gated:
+    """A transfer, the names of its hold and gate, and the inputs (node, position) that are to read the gate."""
+
+    tensor: str
+    kind: DataType
+    hold: str
+    gate: str
+    readers: tuple[tuple[str, int], ...]
+
+
+def _insert(graph: GraphRewriter, channel: Channel, transfer: _Gated, waits: Sequence[str]) -> None:
+    if graph.has_node(transfer.gate):
+        _check_ours(graph, transfer.gate)
+        return
+    attrs = {"T": AttrValue(type=transfer.kind), **_KEEP}
+    inputs = [transfer.tensor, *(f"^{name}" for name in waits)]
+    graph.add_node(transfer.hold, "Identity", inputs, device=channel.source, attrs=attrs)
+    graph.add_node(transfer.gate, "Identity", [transfer.hold], device=channel.destination, attrs=attrs)
+    for node, position in transfer.readers:
+        graph.redirect(node, position, transfer.gate)
+
+
+def _check_ours(graph: GraphRewriter, gate: str) -> None:
+    if added_by(graph.node(gate)) != graph.author:
+        raise GraphError(f"node '{gate}' is there already, of another rewrite: strip the graph first")
+
+
+class _Survey:
+    """What the pass must know of a graph: where nodes run, and which may not be gated."""
+
+    def __init__(self, graph: GraphRewriter) -> None:
+        self._graph = graph
+        self._view = graph.view
+        self._index = {name: i for i, name in enumerate(self._view.names)}
+        self._devices = place(graph.item)
+        self._ops = OpTable.of(graph.item.graph)
+        self._conditional = in_control_flow(self._view)
+        fetched = [self._index[parse_input(name).node] for name in graph.item.fetches]
+        self._needed = upstream_of(self._view, fetched) if fetched else frozenset(range(len(self._view)))
+        self._destinations: dict[tuple[str, int], list[str]] = {}
+
+    def is_needed(self, entry: Annotation) -> bool:
+        """Do the fetches need its source?"""
+        return self._index[entry.node] in self._needed
+
+    def gated(self, entry: Annotation) -> _Gated:
+        """The transfer of an entry.
+
+        Raises:
+            GraphError: it is in a branch or a loop, is no plain tensor, or nothing reads it at its destination.
+        """
+        key = entry.key
+        source = self._index[self._graph.node(key.node).name]
+        if source in self._conditional:
+            raise GraphError(
+                f"node '{key.node}' is in a branch or a loop: ack_window cannot order its output"
+            )
+        earlier = self._destinations.setdefault((key.node, key.port), [])
+        number = f"_{len(earlier)}" if earlier else ""
+        earlier.append(key.channel.destination)
+        hold, gate = (f"{key.node}/ack_{what}_{key.port}{number}" for what in ("hold", "gate"))
+        readers = tuple(self._readers(source, key, hold))
+        if not readers and not self._graph.has_node(gate):
+            raise GraphError(
+                f"nothing on {key.channel.destination} reads '{key.node}:{key.port}': "
+                "the plan was made for another graph"
+            )
+        tensor = f"{key.node}:{key.port}" if key.port else key.node
+        return _Gated(tensor, self._kind(source, key), hold, gate, readers)
+
+    def _readers(self, source: int, key: TransferKey, hold: str) -> Iterator[tuple[str, int]]:
+        """The data inputs on the destination that read the tensor, in order of nodes."""
+        for reader in dict.fromkeys(self._view.fanouts[source]):
+            name = self._view.names[reader]
+            if name == hold or self._devices[name] != key.channel.destination:
+                continue
+            for position in range(self._view.data_fanins[reader]):
+                if parse_input(self._view.nodes[reader].input[position]) == (key.node, key.port):
+                    yield name, position
+
+    def _kind(self, source: int, key: TransferKey) -> DataType:
+        kinds = self._ops.output_types(self._view.nodes[source])
+        if key.port >= len(kinds):
+            raise GraphError(f"node '{key.node}' has no output {key.port}, which the plan orders")
+        if kinds[key.port] in (DT_RESOURCE, DT_VARIANT) or kinds[key.port] > _REF:
+            kind = DataType.Name(kinds[key.port])
+            raise GraphError(
+                f"output {key.port} of node '{key.node}' is {kind}: ack_window orders plain tensors"
+            )
+        return cast("DataType", kinds[key.port])

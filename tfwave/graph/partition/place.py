@@ -1,0 +1,155 @@
+"""Placement: the full device of each node, as TensorFlow chooses it on machines without accelerators."""
+
+from collections.abc import Sequence
+
+from tfwave.errors import GraphError
+from tfwave.graph.item import GraphItem
+from tfwave.graph.names import CONTROL_PORT
+from tfwave.graph.partition.colocate import PINNED_OPS, Groups
+from tfwave.graph.partition.devices import (
+    DeviceName,
+    DeviceSet,
+    client_device,
+    known_devices,
+    parse_device,
+)
+from tfwave.graph.partition.order import in_insertion_order
+from tfwave.graph.partition.signatures import IDENTITY_OPS, METADATA_OPS, Signatures, is_ref
+from tfwave.graph.partition.wiring import Wiring
+from tfwave.proto.tensorflow_pb2 import GraphDef
+
+
+def place(
+    item: GraphItem, *, devices: Sequence[str] = (), default: str = "", soft: bool = False
+) -> dict[str, str]:
+    """Place a graph; calls and functional control flow in it are placed as single nodes.
+
+    Args:
+        item: the graph; not changed.
+        devices: all devices of the job, also partial names; if empty those that the graph names, with the
+            CPU:0 of each task.
+        default: the client's device, where what is left open goes first; if empty the first of `devices`,
+            else CPU:0 of the chief's (master's, worker's) task 0, else of this process.
+        soft: TensorFlow's soft placement: a device that is not there is replaced by another of its task.
+
+    Returns:
+        The full device name of each node, by the node's name.
+
+    Raises:
+        GraphError: a malformed graph; a device that is malformed, or not there, or not a CPU; nodes that must
+            share a device and cannot. Names the nodes and the devices.
+    """
+    graph = in_insertion_order(item.graph)
+    known = device_set(graph, devices, default)
+    placed = placed_wiring(Wiring.of(graph), known, soft=soft)
+    return dict(zip(placed.names, placed.devices, strict=True))
+
+
+def device_set(graph: GraphDef, devices: Sequence[str], default: str) -> DeviceSet:
+    """The devices on which a graph is placed; see `place`.
+
+    Raises:
+        GraphError: a device that is malformed or not a CPU.
+    """
+    named = [parse_device(text) for text in sorted({node.device for node in graph.node}) if text]
+    client = client_device(default, devices, named)
+    is_function = any(node.op in PINNED_OPS for node in graph.node)
+    return DeviceSet(known_devices(devices, client, named), client, prefer_client=is_function)
+
+
+def placed_wiring(wiring: Wiring, devices: DeviceSet, *, soft: bool) -> Wiring:
+    """The wiring with a full device for each node; see `place`.
+
+    Raises:
+        GraphError: as `place`.
+    """
+    return _Placer(wiring, devices, soft=soft).run()
+
+
+class _Placer:
+    """One run of TensorFlow's algorithm.
+
+    Pass 1 takes the nodes in order. Case 1: a node whose group has a device gets it. If its group allows,
+    Case 2: a node that reads only its input's shape goes to that input, and
+    Case 3: so does an Identity with one fanin and at most one fanout, if none of the three asks for a device.
+    Case 4: all others get the preferred device that the group allows.
+    Pass 2 takes the sources that pass 1 left out. Case 5: a source whose readers share a device goes there,
+    if its group allows; else cases 1 and 4.
+    """
+
+    def __init__(self, wiring: Wiring, devices: DeviceSet, *, soft: bool) -> None:
+        self._wiring = wiring
+        self._set = devices
+        self._soft = soft
+        self._groups = Groups(wiring, soft=soft)
+        self._signatures = Signatures(wiring.table)
+        self._chosen: dict[int, str] = {}
+        self._candidates: dict[DeviceName, list[str]] = {}
+        self._devices = [""] * len(wiring)
+
+    def run(self) -> Wiring:
+        later: list[int] = []
+        for node in range(len(self._wiring)):
+            if self._is_generator(node):
+                later.append(node)
+            else:
+                self._assign(node, self._sources_device(node))
+        for node in later:
+            self._assign(node, self._readers_device(node))
+        w = self._wiring
+        return Wiring(w.nodes, w.names, w.ops, w.fanins, tuple(self._devices), w.table)
+
+    def _assign(self, node: int, wish: str) -> None:
+        root = self._groups.root(node)
+        device = self._chosen.get(root)
+        if device is None:
+            candidates = self._allowed(node, root)
+            device = self._chosen[root] = wish if wish in candidates else candidates[0]
+        self._devices[node] = device
+
+    def _is_generator(self, node: int) -> bool:
+        """Has it no data input, one output, and is that no reference?"""
+        fanins = self._wiring.fanins[node]
+        if (fanins and fanins[0][1] != CONTROL_PORT) or self._wiring.ops[node] in PINNED_OPS:
+            return False
+        kind = self._signatures.only_output(self._wiring.nodes[node])
+        return kind is not None and not is_ref(kind)
+
+    def _sources_device(self, node: int) -> str:
+        """The device of a node's input, if the node should follow it: cases 2 and 3."""
+        op = self._wiring.ops[node]
+        if op in METADATA_OPS or (op in IDENTITY_OPS and self._is_open(node)):
+            return self._devices[self._wiring.fanins[node][0][0]]
+        return ""
+
+    def _is_open(self, node: int) -> bool:
+        fanins, fanouts = self._wiring.fanins[node], self._wiring.fanouts[node]
+        if len(fanins) != 1 or len(fanouts) > 1:
+            return False
+        neighbours = [node, *(n for n, _ in (*fanins, *fanouts))]
+        return not any(self._wiring.devices[n] for n in neighbours)
+
+    def _readers_device(self, node: int) -> str:
+        devices = {self._devices[reader] for reader, _ in self._wiring.fanouts[node]}
+        return devices.pop() if len(devices) == 1 else ""
+
+    def _allowed(self, node: int, root: int) -> list[str]:
+        spec = self._groups.requested(root)
+        allowed = self._candidates.get(spec)
+        if allowed is None:
+            allowed = self._candidates[spec] = [str(device) for device in self._set.matching(spec)]
+        if not allowed and self._soft:
+            kept, moved = map(self._set.matching, self._groups.softened(root))
+            allowed = [str(device) for device in kept or moved]
+        if not allowed:
+            raise self._unsatisfiable(node, spec)
+        return allowed
+
+    def _unsatisfiable(self, node: int, spec: DeviceName) -> GraphError:
+        own = self._wiring.devices[node]
+        asks = f"asks for the device '{own}'" if own else "asks for no device"
+        group = "" if own and parse_device(own) == spec else f", its colocation group for '{spec}'"
+        return GraphError(
+            f"node '{self._wiring.names[node]}' {asks}{group}, but there is only [{self._set}]: name all "
+            "devices of the job, or allow soft placement"
+        )

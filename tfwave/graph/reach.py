@@ -1,0 +1,44 @@
+"""Questions about paths in a graph."""
+
+from collections.abc import Iterable
+
+from tfwave.graph.view import MERGE_OPS, NEXT_OPS, GraphView
+
+_SWITCH_OPS = frozenset({"Switch", "RefSwitch", "_SwitchN", "Ref_SwitchN"})
+_ENTER_OPS = frozenset({"Enter", "RefEnter"})
+_EXIT_OPS = frozenset({"Exit", "RefExit"})
+
+
+def upstream_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
+    """These nodes and all that they need, through data and control edges."""
+    stack = list(nodes)
+    found: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack += view.fanins[node]
+    return frozenset(found)
+
+
+def in_control_flow(view: GraphView) -> frozenset[int]:
+    """The nodes that do not run exactly once in a step: those in branches and in loops.
+
+    Counts how deep a node is. A Switch and an Enter lead one deeper, the Merge of a branch one back, and an Exit
+    two: out of the loop's Enter and its Switch. The Merge of a loop (it reads a NextIteration) does neither.
+    """
+    depths = [0] * len(view)
+    for node in view.topological_order:
+        depth = max((depths[fanin] for fanin in view.forward_fanins(node)), default=0)
+        depths[node] = max(0, depth + _step(view, node))
+    return frozenset(node for node, depth in enumerate(depths) if depth)
+
+
+def _step(view: GraphView, node: int) -> int:
+    op = view.ops[node]
+    if op in _SWITCH_OPS or op in _ENTER_OPS:
+        return 1
+    if op in _EXIT_OPS:
+        return -2
+    is_branch_end = op in MERGE_OPS and not any(view.ops[fanin] in NEXT_OPS for fanin in view.fanins[node])
+    return -1 if is_branch_end else 0
