@@ -1,6 +1,6 @@
 """Order transfers within the graph itself: nothing is needed at run time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import cast
 
@@ -61,7 +61,7 @@ class AckWindow(GraphPass):
         orders = annotated_orders(graph.view)
         if not orders:
             return
-        survey = _Survey(graph)
+        survey = _Survey(graph, {entry.key for entries in orders.values() for entry in entries})
         for channel, entries in orders.items():
             transfers = [survey.gated(entry) for entry in entries if survey.is_needed(entry)]
             for k, transfer in enumerate(transfers):
@@ -102,11 +102,12 @@ def _check_ours(graph: GraphRewriter, gate: str) -> None:
 class _Survey:
     """What the pass must know of a graph: where nodes run, and which may not be gated."""
 
-    def __init__(self, graph: GraphRewriter) -> None:
+    def __init__(self, graph: GraphRewriter, planned: Set[TransferKey]) -> None:
         self._graph = graph
+        self._planned = planned
         self._view = graph.view
         self._index = {name: i for i, name in enumerate(self._view.names)}
-        self._devices = place(graph.item)
+        self._devices = place(graph.item, soft=True)
         self._ops = OpTable.of(graph.item.graph)
         self._conditional = in_control_flow(self._view)
         fetched = [self._index[parse_input(name).node] for name in graph.item.fetches]
@@ -133,7 +134,7 @@ class _Survey:
         number = f"_{len(earlier)}" if earlier else ""
         earlier.append(key.channel.destination)
         hold, gate = (f"{key.node}/ack_{what}_{key.port}{number}" for what in ("hold", "gate"))
-        readers = tuple(self._readers(source, key, hold))
+        readers = tuple(self._readers(key, hold))
         if not readers and not self._graph.has_node(gate):
             raise GraphError(
                 f"nothing on {key.channel.destination} reads '{key.node}:{key.port}': "
@@ -142,15 +143,35 @@ class _Survey:
         tensor = f"{key.node}:{key.port}" if key.port else key.node
         return _Gated(tensor, self._kind(source, key), hold, gate, readers)
 
-    def _readers(self, source: int, key: TransferKey, hold: str) -> Iterator[tuple[str, int]]:
-        """The data inputs on the destination that read the tensor, in order of nodes."""
-        for reader in dict.fromkeys(self._view.fanouts[source]):
-            name = self._view.names[reader]
-            if name == hold or self._devices[name] != key.channel.destination:
-                continue
-            for position in range(self._view.data_fanins[reader]):
-                if parse_input(self._view.nodes[reader].input[position]) == (key.node, key.port):
+    def _readers(self, key: TransferKey, hold: str) -> Iterator[tuple[str, int]]:
+        """The data inputs on the destination that read the tensor, or an alias of it.
+
+        Grappler takes aliases out, so a plan made from a capture names what they read.
+        """
+        same = [(key.node, key.port)]
+        for node, port in same:
+            for name, position in self._uses(node, port):
+                if self._devices[name] == key.channel.destination and name != hold:
                     yield name, position
+                elif self._is_alias(name, key.channel) and name != hold:
+                    same.append((name, 0))
+
+    def _uses(self, node: str, port: int) -> Iterator[tuple[str, int]]:
+        """All data inputs that read an output."""
+        for reader in dict.fromkeys(self._view.fanouts[self._index[node]]):
+            for position in range(self._view.data_fanins[reader]):
+                if parse_input(self._view.nodes[reader].input[position]) == (node, port):
+                    yield self._view.names[reader], position
+
+    def _is_alias(self, name: str, channel: Channel) -> bool:
+        """Is it an Identity beside its source that waits for nothing else, and that the plan does not name?"""
+        node = self._index[name]
+        return (
+            self._view.ops[node] == "Identity"
+            and len(self._view.fanins[node]) == 1
+            and self._devices[name] == channel.source
+            and TransferKey(name, 0, channel) not in self._planned
+        )
 
     def _kind(self, source: int, key: TransferKey) -> DataType:
         kinds = self._ops.output_types(self._view.nodes[source])

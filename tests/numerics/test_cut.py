@@ -33,7 +33,7 @@ CPUS = tuple(f"/job:localhost/replica:0/task:0/device:CPU:{i}" for i in range(3)
 TASKS = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
 TASK_CPUS = tuple(f"{task}/device:CPU:{i}" for task in TASKS for i in range(2))
 ON_TASKS = (
-    *("", "/cpu:0", "/cpu:1", "/job:ps", "/job:ps/task:0/cpu:0", "/job:worker/cpu:1"),
+    *("", "/cpu:0", "/cpu:1", "/job:ps/task:0", "/job:ps/task:0/cpu:0", "/job:worker/cpu:1"),
     *("/job:worker/task:0", "/job:worker/task:1/cpu:1", "/job:worker/replica:0/task:0/device:CPU:1"),
 )
 NOWHERE = ("/cpu:7", "/device:GPU:0")

@@ -182,8 +182,10 @@ def test_a_window_that_lets_nothing_through_is_refused() -> None:
         AckWindow(0)
 
 
-def test_another_window_needs_a_strip_first() -> None:
-    item = random_uncut(random.Random(3))
+@EXAMPLES
+@given(SEEDS)
+def test_another_window_needs_a_strip_first(seed: int) -> None:
+    item = random_uncut(random.Random(seed))
     plan = plan_uncut(item)
     once = Pipeline((RecvPriority(plan), AckWindow(1)))(item).item
     with pytest.raises(GraphError, match="of another rewrite: strip the graph first"):

@@ -7,12 +7,14 @@ from tests.unit.test_rewriter import chain
 from tfwave.errors import GraphError, PassError
 from tfwave.graph.load import load_graph
 from tfwave.graph.rewriter import GraphRewriter
+from tfwave.graph.verify import verify
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.passes.instruments import Dumper, Recorder
 from tfwave.passes.pipeline import Pipeline
 from tfwave.passes.registry import find_pass, pass_names
 from tfwave.passes.text import build_pass, parse_pipeline
+from tfwave.proto.tensorflow_pb2 import AttrValue
 
 OWN = "tests.unit.test_pipeline"
 
@@ -185,3 +187,33 @@ def test_the_catalogue_is_the_files_of_grappler_passes() -> None:
 
 def test_options_may_come_from_python() -> None:
     assert build_pass(f"{OWN}:AddNodes", {"count": 4}) == AddNodes(count=4)
+
+
+@dataclass(frozen=True)
+class NotedLoop(GraphPass):
+    """Make a cycle, and a note."""
+
+    def run(self, graph: GraphRewriter) -> None:
+        graph.add_control_edge("c", "b")
+        graph.note("a", "seen", AttrValue(b=True))
+
+
+@dataclass(frozen=True)
+class Note(GraphPass):
+    """Make a note."""
+
+    def run(self, graph: GraphRewriter) -> None:
+        graph.note("a", "seen", AttrValue(b=True))
+
+
+def test_a_note_does_not_hide_what_else_was_done() -> None:
+    with pytest.raises(GraphError, match="the graph has a cycle"):
+        NotedLoop()(chain())
+
+
+def test_the_view_after_a_note_shows_it() -> None:
+    item = chain()
+    result, view = Note().apply(item, verify(item))
+    assert [node.attr["_tfwave_seen"].b for node in view.nodes if node.name == "a"] == [True]
+    assert view.nodes[0].SerializeToString() == result.item.graph.node[0].SerializeToString()
+    assert view.topological_order == verify(result.item).topological_order

@@ -166,3 +166,12 @@ def test_undo_takes_the_step_marker_of_the_hook() -> None:
 def test_undo_of_an_untouched_graph_is_nothing() -> None:
     item = chain()
     assert undone(item) is item
+
+
+def test_redirect_changes_the_input_at_its_position() -> None:
+    graph = chain().graph
+    graph.node.add(name="sum", op="AddN", input=["a", "b", "c", "^d"])
+    rewriter = GraphRewriter(GraphItem(graph))
+    rewriter.redirect("sum", 1, "a")
+    assert list(rewriter.node("sum").input) == ["a", "a", "c", "^d"]
+    assert rewriter.edits == [InputRedirected("sum", 1, "b", "a")]

@@ -10,6 +10,7 @@ It loads on any machine, without the cluster and without TensorFlow.
 """
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -119,7 +120,7 @@ def load_bundle(path: Path) -> Bundle:
 
 def is_bundle(path: Path) -> bool:
     """Whether a path looks like a bundle."""
-    return (path / _MANIFEST).is_file()
+    return os.path.isfile(path / _MANIFEST)
 
 
 def _load_manifest(path: Path) -> Manifest:

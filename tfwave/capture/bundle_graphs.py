@@ -1,5 +1,6 @@
 """A capture bundle as a container of graphs: its partitions can be rewritten."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,14 +38,14 @@ class BundleGraphs:
             TfwaveError: `out` is the source, or no directory for a bundle, or cannot be written.
         """
         target = Path(out)
-        if out == "-" or target.is_file():
+        if out == "-" or os.path.isfile(target):
             raise BundleError(f"cannot write '{out}': '{self.path}' is a bundle, which needs a directory")
-        inside, outside = self.path.resolve(), target.resolve()
+        inside, outside = Path(os.path.realpath(self.path)), Path(os.path.realpath(target))
         if inside == outside or inside in outside.parents or outside in inside.parents:
             raise BundleError(
                 f"'{out}' is, or lies within, the bundle that was read, '{self.path}': choose another place"
             )
-        if target.is_dir() and any(target.iterdir()) and not is_bundle(target):
+        if os.path.isdir(target) and any(target.iterdir()) and not is_bundle(target):
             raise BundleError(f"'{out}' is a directory with other files, not a bundle: choose another name")
         for item in items:
             check_serializable(item.graph, out)

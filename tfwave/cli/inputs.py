@@ -1,5 +1,6 @@
 """What commands take in: a graph file, standard input, a SavedModel or a capture bundle."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def open_graphs(name: str) -> Container:
         GraphError, BundleError: it cannot be read or is malformed; names what and where.
     """
     path = Path(name)
-    if path.is_dir() and not is_bundle(path) and not any(path.glob("saved_model.*")):
+    if os.path.isdir(path) and not is_bundle(path) and not any(path.glob("saved_model.*")):
         raise GraphError(f"'{name}' is a directory, but neither a capture bundle nor a SavedModel")
     return BundleGraphs.read(path) if is_bundle(path) else open_container(name)
 

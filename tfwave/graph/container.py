@@ -4,6 +4,7 @@
 2. A SavedModel directory, with one graph per meta graph: `SavedModelDirectory`.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def open_container(source: str) -> Container:
         return GraphFile.read(source)
     if path.name == SAVED_MODEL:
         raise GraphError(f"'{source}' is a part of a SavedModel: name its directory, '{path.parent}'")
-    return SavedModelDirectory.read(path) if path.is_dir() else GraphFile.read(source)
+    return SavedModelDirectory.read(path) if os.path.isdir(path) else GraphFile.read(source)
 
 
 @dataclass(frozen=True)
@@ -98,14 +99,14 @@ class GraphFile:
         if out == STANDARD_OUTPUT:
             return
         path = Path(out)
-        if path.is_dir():
+        if os.path.isdir(path):
             raise GraphError(f"cannot write '{out}': '{self.source}' is one graph, and this is a directory")
         if self.source != STANDARD_INPUT and _is_same_file(Path(self.source), path):
             raise GraphError(f"'{out}' is the graph that was read, '{self.source}': choose another name")
 
 
 def _is_same_file(source: Path, out: Path) -> bool:
-    return source.is_file() and out.is_file() and source.samefile(out)
+    return os.path.isfile(source) and os.path.isfile(out) and source.samefile(out)
 
 
 def _encode(graph: GraphDef, name: str, *, text: bool) -> bytes:

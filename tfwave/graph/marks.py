@@ -9,6 +9,9 @@
 TensorFlow keeps attributes that begin with an underscore, and gives them no meaning.
 """
 
+from google.protobuf.message import DecodeError
+
+from tfwave.errors import GraphError
 from tfwave.graph.attrs import string_attr
 from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
 
@@ -38,20 +41,48 @@ def is_marked(node: NodeDef) -> bool:
 
 
 def restore(node: NodeDef) -> None:
-    """Give a changed node its inputs, device and attributes back, in place."""
+    """Give a changed node its inputs, device and attributes back, in place.
+
+    Raises:
+        GraphError: a mark is damaged; names the node.
+    """
     if INPUTS in node.attr:
-        before = [text.decode() for text in node.attr[INPUTS].list.s]
+        before = [_text(node, INPUTS, text) for text in node.attr[INPUTS].list.s]
         del node.input[:]
         node.input.extend(before)
     if DEVICE in node.attr:
-        node.device = node.attr[DEVICE].s.decode()
+        node.device = _text(node, DEVICE, node.attr[DEVICE].s)
     for name in [name for name in node.attr if name.startswith(PREFIX)]:
         del node.attr[name]
 
 
 def removed_nodes(graph: GraphDef) -> list[NodeDef]:
-    """The nodes that rewrites took out of a graph, as they were."""
+    """The nodes that rewrites took out of a graph, as they were.
+
+    Raises:
+        GraphError: the mark that holds them is damaged.
+    """
     holder = next((node for node in graph.node if node.name == REMOVED), None)
-    if holder is None:
-        return []
-    return [NodeDef.FromString(data) for data in holder.attr[REMOVED_NODES].list.s]
+    kept = None if holder is None else holder.attr.get(REMOVED_NODES)
+    return [] if kept is None else [_removed_node(data) for data in kept.list.s]
+
+
+def _removed_node(data: bytes) -> NodeDef:
+    try:
+        node = NodeDef.FromString(data)
+    except DecodeError as error:
+        raise _damaged(REMOVED, REMOVED_NODES) from error
+    if not node.name or is_marked(node):
+        raise _damaged(REMOVED, REMOVED_NODES)
+    return node
+
+
+def _text(node: NodeDef, mark: str, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise _damaged(node.name, mark) from error
+
+
+def _damaged(name: str, mark: str) -> GraphError:
+    return GraphError(f"node '{name}': its attribute {mark} is damaged, so that it cannot be undone")

@@ -10,7 +10,8 @@ CONTROL_PORT = -1
 
 _EDGE = re.compile(r"edge_\d+_(.+)", re.DOTALL)
 _TASK = re.compile(r"/job:[^/]+(/replica:\d+)?/task:\d+")
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"([0-9]{1,18})")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class TensorName(NamedTuple):
@@ -32,13 +33,18 @@ def parse_input(text: str) -> TensorName:
         node, colon, digits = text.rpartition(":")
         if not colon:
             node, port = text, 0
-        elif digits.isascii() and digits.isdigit():
-            port = int(digits)
+        elif (number := parse_number(digits)) is not None:
+            port = number
         else:
             raise GraphError(f"input '{text}' is malformed: the part after ':' must be an output number")
     if not node or node.startswith("^"):
         raise GraphError(f"input '{text}' is malformed: it names no node")
     return TensorName(node, port)
+
+
+def parse_number(text: str) -> int | None:
+    """A count or an index; None for what is no decimal number, or one that no 64-bit integer holds."""
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def edge_source(edge: str) -> str:
@@ -93,8 +99,9 @@ class TransferKey:
         """
         parts = text.split(";")
         node, _, port = parts[0].rpartition(":")
-        if len(parts) != 3 or not node or not (port.isascii() and port.isdigit()):
+        number = parse_number(port)
+        if len(parts) != 3 or not node or number is None:
             raise PlanError(
                 f"transfer key '{text}' is malformed: expected 'node:port;source_device;destination_device'"
             )
-        return cls(node, int(port), Channel(parts[1], parts[2]))
+        return cls(node, number, Channel(parts[1], parts[2]))

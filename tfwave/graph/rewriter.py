@@ -50,7 +50,7 @@ class GraphRewriter:
 
     @cached_property
     def _nodes(self) -> dict[str, NodeDef]:
-        return {node.name: node for node in self._graph.node}
+        return dict(zip(self.view.names, self._graph.node, strict=True))
 
     @cached_property
     def _kept(self) -> frozenset[str]:

@@ -98,7 +98,7 @@ class SavedModelDirectory:
 
 def _parse(path: Path) -> SavedModel:
     file = path / SAVED_MODEL
-    if not file.exists():
+    if not os.path.exists(file):
         raise _not_a_saved_model(path)
     try:
         saved_model = SavedModel.FromString(read_bytes(file))
@@ -166,14 +166,18 @@ def _node_of(text: str) -> str:
 
 def _check_target(source: Path, out: str) -> None:
     target = Path(out)
-    if out == "-" or target.suffix in _FILE_SUFFIXES or (target.exists() and not target.is_dir()):
+    if (
+        out == "-"
+        or target.suffix in _FILE_SUFFIXES
+        or (os.path.exists(target) and not os.path.isdir(target))
+    ):
         raise GraphError(f"cannot write '{out}': '{source}' is a SavedModel, which needs a directory")
     read, written = _real(source), _real(target)
     if read == written or read in written.parents or written in read.parents:
         raise GraphError(
             f"'{out}' is, contains or lies within the SavedModel '{source}': choose another place"
         )
-    if target.is_dir() and any(target.iterdir()) and not (target / SAVED_MODEL).exists():
+    if os.path.isdir(target) and any(target.iterdir()) and not (target / SAVED_MODEL).exists():
         raise GraphError(f"'{out}' is a directory with other files, not a SavedModel: choose another name")
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from sys import intern
 
 from tfwave.errors import GraphError
 from tfwave.graph.attrs import string_attr
@@ -90,6 +91,7 @@ class GraphView:
 
 def _build(partitions: Iterable[GraphDef]) -> GraphView:
     nodes: list[NodeDef] = []
+    names: list[str] = []
     fanins: list[tuple[int, ...]] = []
     data_fanins: list[int] = []
     for partition in partitions:
@@ -100,14 +102,16 @@ def _build(partitions: Iterable[GraphDef]) -> GraphView:
             fanins.append(inputs)
             data_fanins.append(data)
         nodes += own
+        names += index
     if not nodes:
         raise GraphError("the graph has no nodes")
-    ops = tuple([node.op for node in nodes])
+    ops = tuple([intern(node.op) for node in nodes])
     sends = _match_sends(nodes, ops)
     for recv, send in sends.items():
         fanins[recv] = (*fanins[recv], send)
-    names = tuple([node.name for node in nodes])
-    return GraphView(tuple(nodes), names, ops, tuple(fanins), tuple(data_fanins), _transpose(fanins), sends)
+    return GraphView(
+        tuple(nodes), tuple(names), ops, tuple(fanins), tuple(data_fanins), _transpose(fanins), sends
+    )
 
 
 def _index_names(nodes: Sequence[NodeDef], start: int) -> dict[str, int]:

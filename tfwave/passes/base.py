@@ -3,10 +3,10 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, get_type_hints
 
-from tfwave.graph.edits import Edit
+from tfwave.graph.edits import AttrSet, Edit
 from tfwave.graph.item import GraphItem
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.verify import verify
@@ -74,12 +74,15 @@ class GraphPass(Transform):
     def apply(self, item: GraphItem, view: GraphView) -> tuple[PassResult, GraphView]:
         """Check what the pass requires, run it, verify the result, check what it ensures."""
         self.requires(view)
-        rewriter = GraphRewriter(item, str(self), view)
-        self.run(rewriter)
-        result = PassResult(rewriter.finish(), tuple(rewriter.edits))
-        after = verify(result.item) if result.changed else view
+        result = self._rewritten(item, view)
+        after = _verified(result, view)
         self.ensures(after)
         return result, after
+
+    def _rewritten(self, item: GraphItem, view: GraphView) -> PassResult:
+        rewriter = GraphRewriter(item, str(self), view)
+        self.run(rewriter)
+        return PassResult(rewriter.finish(), tuple(rewriter.edits))
 
     @classmethod
     def options(cls) -> dict[str, Any]:
@@ -97,3 +100,12 @@ class GraphPass(Transform):
             if value != defaults[option]
         ]
         return f"{self.name}{{{','.join(options)}}}" if options else self.name
+
+
+def _verified(result: PassResult, before: GraphView) -> GraphView:
+    """The view of a result. Notes change nothing of a graph's structure, which is then as it was."""
+    if not result.changed:
+        return before
+    if all(isinstance(edit, AttrSet) for edit in result.edits):
+        return replace(before, nodes=tuple(result.item.graph.node))
+    return verify(result.item)

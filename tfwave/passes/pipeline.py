@@ -45,12 +45,14 @@ class Pipeline(Transform):
             start = time.perf_counter()
             with self._naming(number):
                 result, view = graph_pass.apply(item, view)
-            stage = Stage(number, graph_pass, item, result, time.perf_counter() - start)
-            for instrument in self.instruments:
-                instrument(stage)
+            self._show(Stage(number, graph_pass, item, result, time.perf_counter() - start))
             item = result.item
             edits += result.edits
         return PassResult(item, tuple(edits)), view
+
+    def _show(self, stage: Stage) -> None:
+        for instrument in self.instruments:
+            instrument(stage)
 
     @contextmanager
     def _naming(self, number: int) -> Generator[None]:

@@ -120,7 +120,7 @@ class _Reader:
         self._skip_space()
         try:
             value, self.position = json.JSONDecoder().raw_decode(self.text, self.position)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             return self.take_match(_BARE, "a value")
         return value
 

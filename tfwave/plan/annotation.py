@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tfwave.errors import GraphError
+from tfwave.errors import GraphError, PlanError
 from tfwave.graph.marks import PREFIX
-from tfwave.graph.names import Channel, TransferKey
+from tfwave.graph.names import Channel, TransferKey, parse_number
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import AttrValue
 
@@ -51,6 +51,10 @@ def annotated_orders(view: GraphView) -> dict[Channel, tuple[Annotation, ...]]:
 
 def _parse(node: str, text: str) -> Annotation:
     rank, _, key = text.partition(";")
-    if not rank.isdigit():
+    number = parse_number(rank)
+    if number is None:
         raise GraphError(f"node '{node}': the note '{text}' in {_ATTR} is malformed: expected '<rank>;<key>'")
-    return Annotation(int(rank), TransferKey.parse(key), node)
+    try:
+        return Annotation(number, TransferKey.parse(key), node)
+    except PlanError as error:
+        raise GraphError(f"node '{node}': {error}") from error

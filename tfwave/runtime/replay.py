@@ -1,7 +1,7 @@
 """Doing a pass's edits again, on a live `tf.Graph`."""
 
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -23,7 +23,11 @@ from tfwave.proto.tensorflow_pb2 import GraphDef
 
 
 def live_item(
-    graph: Any, feeds: Sequence[Any] = (), fetches: Sequence[Any] = (), keep: Iterable[Any] = ()
+    graph: Any,
+    feeds: Sequence[Any] = (),
+    fetches: Sequence[Any] = (),
+    keep: Iterable[Any] = (),
+    handles: Mapping[str, str] | None = None,
 ) -> GraphItem:
     """A live graph as a pass takes it; `feeds` and `fetches` are its tensors, `keep` operations to preserve."""
     return GraphItem(
@@ -31,6 +35,7 @@ def live_item(
         feeds=tuple(tensor.name for tensor in feeds),
         fetches=tuple(tensor.name for tensor in fetches),
         preserve=frozenset(operation.name for operation in keep),
+        handles=handles,
     )
 
 

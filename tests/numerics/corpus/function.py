@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from tests.numerics.corpus.sample import Array, make_item, serialise
+from tests.numerics.corpus.sample import Array, make_item, sends_needed, serialise
 from tfwave.graph.item import GraphItem
 
 Call = Callable[[], list[Array]]
@@ -46,7 +46,8 @@ class FunctionSample:
 
     def item(self, graph: bytes | None = None) -> GraphItem:
         inputs = [*self.feeds, *self.captures]
-        return make_item(self.graph if graph is None else graph, inputs, [*self.fetches, *self.targets], ())
+        item = make_item(self.graph if graph is None else graph, inputs, [*self.fetches, *self.targets], ())
+        return replace(item, handles=self.handles)
 
     def run(self, graph: bytes, *, grappler: bool, steps: int = 2) -> list[Array]:
         with _grappler(grappler):
@@ -92,10 +93,11 @@ class FunctionSample:
         whole = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(definition, name=""), [])
         find = whole.graph.as_graph_element
         outputs = [find(name) for name in self.fetches]
+        sends = sends_needed(graph, (*self.fetches, *self.targets))
         inputs = [find(name) for name in (*self.feeds, *self.captures)]
         function = whole.prune(
             feeds=inputs,
-            fetches=[*outputs, *(find(name) for name in self.targets)],
+            fetches=[*outputs, *(find(name) for name in (*self.targets, *sends))],
             input_signature=([tf.TensorSpec.from_tensor(tensor) for tensor in inputs], {}),
         )
         arguments = [*map(tf.constant, self.feeds.values()), *self.captures.values()]

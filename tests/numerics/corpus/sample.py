@@ -7,6 +7,9 @@ import numpy as np
 
 from tfwave.graph.item import GraphItem
 from tfwave.graph.load import parse_graph
+from tfwave.graph.names import parse_input
+from tfwave.graph.reach import upstream_of
+from tfwave.graph.view import SEND_OPS, GraphView
 
 Array = np.ndarray[Any, Any]
 
@@ -52,7 +55,7 @@ class Sample(Protocol):
         ...
 
     def run(self, graph: bytes, *, grappler: bool, steps: int = 2) -> list[Array]:
-        """Start afresh and run `graph` for some steps.
+        """Start afresh and run `graph`, which may be cut into partitions, for some steps.
 
         Two runs of one graph give the same bits.
 
@@ -71,6 +74,14 @@ def make_item(
 ) -> GraphItem:
     """A GraphItem of serialised bytes."""
     return GraphItem(parse_graph(graph, "sample"), tuple(feeds), tuple(fetches), frozenset(preserve))
+
+
+def sends_needed(graph: bytes, names: Iterable[str]) -> list[str]:
+    """The `_Send`s on whose tensors some nodes wait: of a graph that is cut, they must be run besides."""
+    view = GraphView.of(parse_graph(graph, "sample"))
+    index = {name: i for i, name in enumerate(view.names)}
+    needed = upstream_of(view, [index[parse_input(name).node] for name in names])
+    return [view.names[node] for node in sorted(needed) if view.ops[node] in SEND_OPS]
 
 
 def serialise(partitions: Iterable[Any]) -> list[bytes]:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.numerics.corpus.places import CPUS, Places
-from tests.numerics.corpus.sample import Array, make_item, serialise
+from tests.numerics.corpus.sample import Array, make_item, sends_needed, serialise
 from tfwave.graph.item import GraphItem
 
 v1 = tf.compat.v1
@@ -41,19 +41,21 @@ class SessionSample:
         return make_item(self.graph if graph is None else graph, list(self.feeds), fetched, kept)
 
     def run(self, graph: bytes, *, grappler: bool, steps: int = 2) -> list[Array]:
+        sends = sends_needed(graph, (*self.fetches, *self.targets))
+        reads = sends_needed(graph, self.variables)
         with self._session(graph, grappler) as session:
-            values = [v for _ in range(steps) for v in self._step(session)]
-            return [np.asarray(v) for v in (*values, *session.run(list(self.variables)))]
+            values = [v for _ in range(steps) for v in self._step(session, sends)]
+            return [np.asarray(v) for v in (*values, *session.run([list(self.variables), reads])[0])]
 
     def partition_graphs(self, graph: bytes, *, grappler: bool = False) -> list[bytes]:
         metadata = v1.RunMetadata()
         with self._session(graph, grappler) as session:
             options = v1.RunOptions(output_partition_graphs=True)
-            self._step(session, options=options, run_metadata=metadata)
+            self._step(session, (), options=options, run_metadata=metadata)
         return serialise(metadata.partition_graphs)
 
-    def _step(self, session: Any, **options: Any) -> Sequence[Any]:
-        return session.run([list(self.fetches), list(self.targets)], dict(self.feeds), **options)[0]
+    def _step(self, session: Any, sends: Sequence[str], **options: Any) -> Sequence[Any]:
+        return session.run([list(self.fetches), [*self.targets, *sends]], dict(self.feeds), **options)[0]
 
     @contextmanager
     def _session(self, graph: bytes, grappler: bool) -> Iterator[Any]:
@@ -62,7 +64,7 @@ class SessionSample:
         with tf.Graph().as_default() as imported:
             tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(graph), name="")
         with v1.Session(self.target, graph=imported, config=_config(grappler)) as session:
-            session.run(self.init)
+            session.run([self.init, *sends_needed(graph, [self.init])])
             yield session
 
 

@@ -81,7 +81,7 @@ class Groups:
         for reader, fanins in enumerate(wiring.fanins):
             node = wiring.nodes[reader]
             for position in self._signatures.handle_inputs(node):
-                self._follow(fanins[position][0], reader)
+                self._follow(wiring.source(reader, position), reader)
             if self._signatures.is_dataset(node):
                 for source, port in fanins:
                     if port != CONTROL_PORT and self._signatures.is_dataset(wiring.nodes[source]):

@@ -12,9 +12,8 @@ from tfwave.graph.partition.constants import replicated
 from tfwave.graph.partition.devices import LOCAL_JOB, DeviceSet
 from tfwave.graph.partition.loops import Namer, with_control_loops
 from tfwave.graph.partition.order import in_insertion_order
-from tfwave.graph.partition.pins import is_function, pinned
+from tfwave.graph.partition.pins import as_job, is_function, pinned
 from tfwave.graph.partition.place import device_set, placed_wiring
-from tfwave.graph.partition.proxies import with_proxies
 from tfwave.graph.partition.prune import pruned
 from tfwave.graph.partition.split import split
 from tfwave.graph.partition.wiring import Wiring
@@ -28,7 +27,8 @@ def cut(
 ) -> tuple[GraphDef, ...]:
     """Place and partition a graph exactly as TensorFlow does with Grappler off.
 
-    Case 1: a function's body (it has `_Arg` or `_Retval` nodes; an argument's device is where its value is).
+    Case 1: a traced function (the item has `handles`), or a function's body (it has `_Arg` or `_Retval` nodes; an
+        argument's device is where its value is).
     Case 2: a Session in one process (the client's job is ``localhost``).
     Case 3: a Session of a cluster: the master cuts between tasks, then each task between its devices.
 
@@ -45,7 +45,8 @@ def cut(
     Raises:
         GraphError: what `place` refuses, a malformed loop, or a feed or fetch that the graph does not have.
     """
-    ordered = replace(item, graph=in_insertion_order(item.graph))
+    job = as_job(item)
+    ordered = replace(job, graph=in_insertion_order(job.graph))
     known = device_set(ordered.graph, devices, default)
     cut_one = _cut_function if is_function(ordered.graph) else _cut_session
     partitions = cut_one(ordered, known, soft)
@@ -60,7 +61,7 @@ def _cut_function(item: GraphItem, known: DeviceSet, soft: bool | None) -> dict[
     placed = placed_wiring(wiring, known, soft=soft is not False)
     small = replicated(placed, _next_number(placed))
     new_name = _namer("/_", 1)
-    return split(with_control_loops(with_proxies(small, _next_number(small)), new_name), new_name)
+    return split(with_control_loops(small, new_name), new_name)
 
 
 def _cut_session(item: GraphItem, known: DeviceSet, soft: bool | None) -> dict[str, GraphDef]:

@@ -146,11 +146,11 @@ def known_devices(
     Raises:
         GraphError: not a device name, or not a CPU: which ops another device runs is not known here.
     """
-    if not devices:
-        full = [device.completed_by(client) for device in named if device.kind in ("", "CPU")]
-        return [*full, *(device._replace(number="0") for device in full)]
-    full = [parse_device(text).completed_by(client) for text in devices]
-    for device in full:
+    given = [client, *(parse_device(text).completed_by(client) for text in devices)]
+    for device in given:
         if device.kind != "CPU":
             raise GraphError(f"the device '{device}' is not a CPU: only CPUs can be placed on offline")
-    return full
+    if devices:
+        return given
+    full = [device.completed_by(client) for device in named if device.kind in ("", "CPU")]
+    return [*full, *(device._replace(number="0") for device in full)]

@@ -104,7 +104,7 @@ def colocated(wiring: Wiring) -> Wiring:
     for node in _depth_first(wiring):
         op = wiring.ops[node]
         if op in SWITCH_OPS or op in EXIT_OPS:
-            devices[node] = devices[wiring.fanins[node][0][0]]
+            devices[node] = devices[wiring.source(node)]
         elif op == "Enter" or op in NEXT_OPS:
             reader = next((r for r, port in wiring.fanouts[node] if port != CONTROL_PORT), node)
             devices[node] = devices[reader]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tfwave.errors import GraphError
 from tfwave.graph.item import GraphItem
-from tfwave.graph.names import CONTROL_PORT, parse_input
+from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.partition.colocate import CLASS_ATTR
 from tfwave.graph.partition.devices import DeviceSet, parse_device
@@ -18,6 +18,11 @@ _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 def is_function(graph: GraphDef) -> bool:
     """Is it the body of a function: has it arguments or returns?"""
     return any(node.op in ARG_OPS or node.op in RETVAL_OPS for node in graph.node)
+
+
+def as_job(item: GraphItem) -> GraphItem:
+    """The graph as TensorFlow runs it: that of a traced function becomes its body."""
+    return item if item.handles is None else as_function(item, item.handles)
 
 
 def as_function(item: GraphItem, handles: Mapping[str, str] | None = None) -> GraphItem:
@@ -108,10 +113,13 @@ def _pin_return(node: NodeDef, by_name: Mapping[str, NodeDef], devices: DeviceSe
 
 
 def _producer(node: NodeDef, by_name: Mapping[str, NodeDef]) -> NodeDef:
-    source = by_name[parse_input(node.input[0]).node]
+    source = _first_input(node, by_name)
     while source.op in IDENTITY_OPS and not source.device and CLASS_ATTR not in source.attr:
-        name = parse_input(source.input[0])
-        if name.port == CONTROL_PORT:
-            return source
-        source = by_name[name.node]
+        source = _first_input(source, by_name)
     return source
+
+
+def _first_input(node: NodeDef, by_name: Mapping[str, NodeDef]) -> NodeDef:
+    if not node.input or node.input[0].startswith("^"):
+        raise GraphError(f"node '{node.name}': {node.op} lacks its input 0")
+    return _named(node.input[0], by_name)

@@ -14,6 +14,7 @@ from tfwave.graph.partition.devices import (
     parse_device,
 )
 from tfwave.graph.partition.order import in_insertion_order
+from tfwave.graph.partition.pins import as_job
 from tfwave.graph.partition.signatures import IDENTITY_OPS, METADATA_OPS, Signatures, is_ref
 from tfwave.graph.partition.wiring import Wiring
 from tfwave.proto.tensorflow_pb2 import GraphDef
@@ -28,8 +29,9 @@ def place(
         item: the graph; not changed.
         devices: all devices of the job, also partial names; if empty those that the graph names, with the
             CPU:0 of each task.
-        default: the client's device, where what is left open goes first; if empty the first of `devices`,
-            else CPU:0 of the chief's (master's, worker's) task 0, else of this process.
+        default: the client's device; what is left open goes to its task, in a function to the device itself.
+            If empty the first of `devices`, else CPU:0 of the chief's (master's, worker's) task 0, else of
+            this process.
         soft: TensorFlow's soft placement: a device that is not there is replaced by another of its task.
 
     Returns:
@@ -39,7 +41,7 @@ def place(
         GraphError: a malformed graph; a device that is malformed, or not there, or not a CPU; nodes that must
             share a device and cannot. Names the nodes and the devices.
     """
-    graph = in_insertion_order(item.graph)
+    graph = in_insertion_order(as_job(item).graph)
     known = device_set(graph, devices, default)
     placed = placed_wiring(Wiring.of(graph), known, soft=soft)
     return dict(zip(placed.names, placed.devices, strict=True))
@@ -119,12 +121,12 @@ class _Placer:
         """The device of a node's input, if the node should follow it: cases 2 and 3."""
         op = self._wiring.ops[node]
         if op in METADATA_OPS or (op in IDENTITY_OPS and self._is_open(node)):
-            return self._devices[self._wiring.fanins[node][0][0]]
+            return self._devices[self._wiring.source(node)]
         return ""
 
     def _is_open(self, node: int) -> bool:
         fanins, fanouts = self._wiring.fanins[node], self._wiring.fanouts[node]
-        if len(fanins) != 1 or len(fanouts) > 1:
+        if len(fanins) != 1 or fanins[0][1] == CONTROL_PORT or len(fanouts) > 1:
             return False
         neighbours = [node, *(n for n, _ in (*fanins, *fanouts))]
         return not any(self._wiring.devices[n] for n in neighbours)

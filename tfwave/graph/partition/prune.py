@@ -100,13 +100,7 @@ class _Ends:
         made.attr["client_terminated"].b = True
 
     def _type(self, node: int, port: int) -> DataType:
-        types = self._wiring.table.output_types(self._wiring.nodes[node])
-        if not 0 <= port < len(types):
-            name = self._wiring.names[node]
-            raise GraphError(
-                f"'{name}:{port}' is to be fed or fetched, but '{name}' has {len(types)} outputs"
-            )
-        return plain(types[port])
+        return plain(self._wiring.output_type(node, port))
 
 
 def _redirected(fanins: Iterable[Fanin], instead: dict[Fanin, int]) -> Iterable[Fanin]:

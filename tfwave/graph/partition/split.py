@@ -121,7 +121,7 @@ class _Splitter:
         source, port = fanin
         if self._places[source] == reader.place:
             return False
-        return is_ref(self._wiring.table.output_types(self._wiring.nodes[source])[port])
+        return is_ref(self._wiring.output_type(source, port))
 
     def _transfer(self, reader: _Reader, position: int, fanin: Fanin) -> tuple[str, NodeDef]:
         """Add a `_Send` and a `_Recv`; the name of what is to be read, and the `_Recv`."""
@@ -130,7 +130,7 @@ class _Splitter:
         if port == CONTROL_PORT:
             kind, sent = as_type(DT_FLOAT), self._add_dummy(source)
         else:
-            kind = as_type(self._wiring.table.input_types(self._wiring.nodes[reader.node])[position])
+            kind = as_type(self._wiring.input_type(reader.node, position))
             sent = _input(name, port)
         sender = self._wiring.devices[source]
         send = self.partitions[self._places[source]].node.add(

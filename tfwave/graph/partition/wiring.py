@@ -54,6 +54,41 @@ class Wiring:
                 fanouts[source].append((node, port))
         return tuple(map(tuple, fanouts))
 
+    def source(self, node: int, position: int = 0) -> int:
+        """The node that a data input comes from.
+
+        Raises:
+            GraphError: there is no such input; names the node.
+        """
+        fanins = self.fanins[node]
+        if position >= len(fanins) or fanins[position][1] == CONTROL_PORT:
+            raise GraphError(f"node '{self.names[node]}': {self.ops[node]} lacks its input {position}")
+        return fanins[position][0]
+
+    def output_type(self, node: int, port: int) -> int:
+        """The type of an output.
+
+        Raises:
+            GraphError: an unknown op, an op that lacks an attribute, or no such output; names the node.
+        """
+        types = self.table.output_types(self.nodes[node])
+        if not 0 <= port < len(types):
+            raise GraphError(
+                f"'{self.names[node]}' has {len(types)} outputs: there is no '{self.names[node]}:{port}'"
+            )
+        return types[port]
+
+    def input_type(self, node: int, position: int) -> int:
+        """The type of a data input.
+
+        Raises:
+            GraphError: as `output_type`.
+        """
+        types = self.table.input_types(self.nodes[node])
+        if position >= len(types):
+            raise GraphError(f"node '{self.names[node]}': {self.ops[node]} takes {len(types)} inputs")
+        return types[position]
+
     def kept(self, nodes: Sequence[int]) -> "Wiring":
         """Only some nodes, in their order; all their fanins must be among them."""
         new = {old: i for i, old in enumerate(nodes)}
