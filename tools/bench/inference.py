@@ -6,21 +6,23 @@ order of the modes turning. "stock" is a server without the hook, on a link of i
 
 import argparse
 import json
-import statistics
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.capture.bundle import load_bundle
 from tfwave.capture.plan import plan_bundle
 from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
 from tfwave.demo.model import VGG16_LIKE
 from tfwave.plan.plan import Plan
-from tfwave.report.conformance import conformance
+from tfwave.report.conformance import HandOff, conformance
+from tools.bench.interleaved import figures, run_interleaved, wire_seconds
 
-ETHERNET_SHARE = 1448 / 1514
-"""TCP payload in an Ethernet frame, as the link's rate counts frames."""
+BITS_PER_SECOND = 1e9
 
 
 def measure(repeats: int, steps: int) -> dict[str, object]:
@@ -38,28 +40,29 @@ def measure(repeats: int, steps: int) -> dict[str, object]:
             "hooked, empty plan": lambda: _switched(hooked, _without_orders(plan), enabled=True),
             "hooked, ordered": lambda: _switched(hooked, plan, enabled=True),
         }
-        seconds: dict[str, list[float]] = {mode: [] for mode in modes}
-        blocks: dict[str, list[float]] = {mode: [] for mode in modes}
-        kept = []
-        for repeat in range(repeats):
-            names = list(modes) if repeat % 2 == 0 else list(modes)[::-1]
-            for mode in names:
-                cluster = modes[mode]()
-                block = [workers[0] for workers in cluster.run(steps)[0]]
-                seconds[mode] += block
-                blocks[mode].append(statistics.median(block))
-                if mode == "hooked, ordered":
-                    kept += cluster.hand_offs()
-        sizes = sum(t.bytes for t in plan.transfers)
-        return _report(seconds, blocks, sizes / (1e9 / 8 * ETHERNET_SHARE)) | {
-            "bytes": sizes,
+        kept: list[HandOff] = []
+
+        def block(mode: str) -> list[float]:
+            cluster = modes[mode]()
+            times = [workers[0] for workers in cluster.run(steps)[0]]
+            if mode == "hooked, ordered":
+                kept.extend(cluster.hand_offs())
+            return times
+
+        blocks = run_interleaved({mode: lambda m=mode: block(m) for mode in modes}, repeats)
+        sizes = [t.bytes for t in plan.transfers]
+        wire = wire_seconds(sizes, BITS_PER_SECOND)
+        return {
+            "wire_seconds": wire,
+            "modes": figures(blocks, "stock", wire),
+            "bytes": sum(sizes),
             "ordered_exact": conformance(kept).exact,
         }
 
 
 def _start(stack: ExitStack, directory: Path, hooked: bool) -> DemoCluster:
     directory.mkdir()
-    job = DemoJob(1, 1, 1e9, VGG16_LIKE, image=128, batch=16, hooked=hooked)
+    job = DemoJob(1, 1, BITS_PER_SECOND, VGG16_LIKE, image=128, batch=16, hooked=hooked)
     return stack.enter_context(demo_cluster(job, directory))
 
 
@@ -71,27 +74,6 @@ def _switched(cluster: DemoCluster, plan: Plan, *, enabled: bool) -> DemoCluster
 
 def _without_orders(plan: Plan) -> Plan:
     return Plan(plan.policy, plan.graph, plan.costs, plan.predicted, ())
-
-
-def _report(
-    seconds: dict[str, list[float]], blocks: dict[str, list[float]], wire: float
-) -> dict[str, object]:
-    return {
-        "wire_seconds": wire,
-        "modes": {
-            mode: {
-                "steps": len(times),
-                "median_seconds": statistics.median(times),
-                "stdev_seconds": statistics.stdev(times),
-                "over_wire": statistics.median(times) / wire,
-                "paired_ratio_to_stock": statistics.median(
-                    mine / stock for mine, stock in zip(blocks[mode], blocks["stock"], strict=True)
-                ),
-                "blocks_seconds": blocks[mode],
-            }
-            for mode, times in seconds.items()
-        },
-    }
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+"""What ack_window writes into a small graph."""
+
+from collections.abc import Sequence
+
+from grappler_passes.ack_window import AckWindow
+from grappler_passes.recv_priority import RecvPriority
+from tests.graphs import SERVERS, WORKER, Builder
+from tests.plans import plan_by_hand
+from tfwave.graph.item import GraphItem
+from tfwave.graph.names import Channel
+from tfwave.passes.pipeline import Pipeline
+from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
+
+SERVER = SERVERS[0]
+
+
+def pulled() -> GraphDef:
+    """Four variables that the worker adds up, and a sum of two of them."""
+    build = Builder()
+    for name in ("a", "b", "c", "d"):
+        build.const(SERVER, name)
+    build.op(WORKER, "sum", ["a", "b", "c", "d"])
+    build.op(WORKER, "part", ["a", "c"])
+    graph = GraphDef()
+    for partition in build.partitions.values():
+        graph.node.extend(partition.node)
+    return graph
+
+
+def gated(item: GraphItem, order: Sequence[str], window: int) -> dict[str, NodeDef]:
+    """The nodes of the graph after the pass, by name."""
+    plan = plan_by_hand({Channel(SERVER, WORKER): order})
+    result = Pipeline((RecvPriority(plan), AckWindow(window)))(item)
+    return {node.name: node for node in result.item.graph.node}
+
+
+def test_holds_wait_for_the_gate_a_window_before_and_for_the_last_hold() -> None:
+    nodes = gated(GraphItem(pulled()), ("b", "a", "d", "c"), 2)
+    assert list(nodes["b/ack_hold_0"].input) == ["b"]
+    assert list(nodes["a/ack_hold_0"].input) == ["a", "^b/ack_hold_0"]
+    assert list(nodes["d/ack_hold_0"].input) == ["d", "^b/ack_gate_0", "^a/ack_hold_0"]
+    assert list(nodes["c/ack_hold_0"].input) == ["c", "^a/ack_gate_0", "^d/ack_hold_0"]
+
+
+def test_with_a_window_of_one_each_waits_for_the_arrival_of_the_last() -> None:
+    nodes = gated(GraphItem(pulled()), ("a", "b", "c", "d"), 1)
+    assert list(nodes["b/ack_hold_0"].input) == ["b", "^a/ack_gate_0"]
+    assert list(nodes["d/ack_hold_0"].input) == ["d", "^c/ack_gate_0"]
+
+
+def test_holds_are_at_the_source_and_gates_at_the_destination() -> None:
+    nodes = gated(GraphItem(pulled()), ("a", "b", "c", "d"), 3)
+    for name in ("a", "b", "c", "d"):
+        hold, gate = nodes[f"{name}/ack_hold_0"], nodes[f"{name}/ack_gate_0"]
+        assert (hold.device, gate.device) == (SERVER, WORKER)
+        assert list(gate.input) == [hold.name]
+        assert hold.attr["_grappler_do_not_remove"].b
+        assert gate.attr["_grappler_do_not_remove"].b
+    assert list(nodes["sum"].input) == [f"{name}/ack_gate_0" for name in ("a", "b", "c", "d")]
+
+
+def test_other_outputs_and_other_devices_are_read_as_before() -> None:
+    graph = pulled()
+    build = Builder()
+    build.op(SERVER, "two", ["a"], outputs=2)
+    build.op(WORKER, "reads", ["two", "two:1"])
+    build.op(SERVER, "beside", ["two"])
+    for partition in build.partitions.values():
+        graph.node.extend(partition.node)
+    nodes = gated(GraphItem(graph), ("two",), 1)
+    assert list(nodes["reads"].input) == ["two/ack_gate_0", "two:1"]
+    assert list(nodes["beside"].input) == ["two"]
+
+
+def test_only_what_the_fetches_need_is_ordered() -> None:
+    nodes = gated(GraphItem(pulled(), fetches=("part:0",)), ("a", "b", "c", "d"), 1)
+    assert "b/ack_hold_0" not in nodes
+    assert list(nodes["c/ack_hold_0"].input) == ["c", "^a/ack_gate_0"]

@@ -1,0 +1,43 @@
+"""Timing modes against each other: in turn, one block of each a repeat, so that all see the same machine."""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+
+ETHERNET_SHARE = 1448 / 1514
+"""TCP payload in an Ethernet frame, as a link's rate counts frames."""
+
+Blocks = dict[str, list[list[float]]]
+"""Seconds of each step, in blocks, by mode."""
+
+
+def wire_seconds(sizes: Iterable[int], bits_per_second: float) -> float:
+    """How long the bytes alone take on a link."""
+    return sum(sizes) / (bits_per_second / 8 * ETHERNET_SHARE)
+
+
+def run_interleaved(modes: Mapping[str, Callable[[], list[float]]], repeats: int) -> Blocks:
+    """Run a block of each mode, `repeats` times; the order of the modes turns each time."""
+    blocks: Blocks = {mode: [] for mode in modes}
+    for repeat in range(repeats):
+        for mode in list(modes) if repeat % 2 == 0 else list(modes)[::-1]:
+            blocks[mode].append(modes[mode]())
+    return blocks
+
+
+def figures(blocks: Blocks, baseline: str, wire: float) -> dict[str, dict[str, object]]:
+    """Of each mode. The ratio to the baseline is that of the two blocks of a repeat; the median of them."""
+    medians = {mode: [statistics.median(block) for block in of_mode] for mode, of_mode in blocks.items()}
+    steps = {mode: [t for block in of_mode for t in block] for mode, of_mode in blocks.items()}
+    return {
+        mode: {
+            "steps": len(times),
+            "median_seconds": statistics.median(times),
+            "stdev_seconds": statistics.stdev(times),
+            "over_wire": statistics.median(times) / wire,
+            f"paired_ratio_to_{baseline}": statistics.median(
+                mine / theirs for mine, theirs in zip(medians[mode], medians[baseline], strict=True)
+            ),
+            "blocks_seconds": medians[mode],
+        }
+        for mode, times in steps.items()
+    }
