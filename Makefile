@@ -13,8 +13,8 @@ demo: .venv/.ready ## see what tfwave does, on a small job on this machine
 	@.venv/bin/tfwave demo
 
 test: .venv/.ready check ## check, then run all tests
-	@echo '== pytest: unit and property'
-	@$(PYTEST) tests/unit tests/property -n 2
+	@echo '== pytest: unit, property, fuzz (no TensorFlow)'
+	@$(PYTEST) tests/unit tests/property tests/fuzz -n 2
 	@echo '== pytest: numerics (TensorFlow in this process)'
 	@$(PYTEST) tests/numerics -n 2 --dist loadfile
 	@echo '== pytest: cluster (real TensorFlow servers on loopback)'
