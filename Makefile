@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs ops protos clean distclean
+.PHONY: help demo test check docs mutants ops protos clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := .venv/bin/python -m pytest -rs
@@ -35,6 +35,9 @@ docs: .venv/.ready ## write docs/passes.md again from the docstrings
 
 ops: .venv/.ready ## write tfwave/graph/ops.pb again from the installed TensorFlow
 	@.venv/bin/python tools/gen_ops.py
+
+mutants: .venv/.ready ## plant bugs one by one: the tests must catch each (some minutes)
+	@.venv/bin/python tools/mutants.py
 
 protos: ## write tfwave/proto/*_pb2* again from the .proto files
 	@echo 'Compiling tfwave/proto/*.proto'

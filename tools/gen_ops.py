@@ -27,7 +27,7 @@ def _trim(op: OpDef) -> None:
         arg.ClearField("description")
         arg.ClearField("experimental_full_type")
     for attr in op.attr:
-        for field in ("description", "allowed_values", "has_minimum", "minimum"):
+        for field in ("description", "has_minimum", "minimum"):
             attr.ClearField(field)
 
 

@@ -2,11 +2,8 @@
 
 from collections.abc import Iterable
 
-from tfwave.graph.view import MERGE_OPS, NEXT_OPS, GraphView
-
-_SWITCH_OPS = frozenset({"Switch", "RefSwitch", "_SwitchN", "Ref_SwitchN"})
-_ENTER_OPS = frozenset({"Enter", "RefEnter"})
-_EXIT_OPS = frozenset({"Exit", "RefExit"})
+from tfwave.graph.flow_ops import ENTER_OPS, EXIT_OPS, MERGE_OPS, NEXT_OPS, SWITCH_OPS
+from tfwave.graph.view import GraphView
 
 
 def upstream_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
@@ -36,9 +33,9 @@ def in_control_flow(view: GraphView) -> frozenset[int]:
 
 def _step(view: GraphView, node: int) -> int:
     op = view.ops[node]
-    if op in _SWITCH_OPS or op in _ENTER_OPS:
+    if op in SWITCH_OPS or op in ENTER_OPS:
         return 1
-    if op in _EXIT_OPS:
+    if op in EXIT_OPS:
         return -2
     is_branch_end = op in MERGE_OPS and not any(view.ops[fanin] in NEXT_OPS for fanin in view.fanins[node])
     return -1 if is_branch_end else 0

@@ -8,13 +8,12 @@ from sys import intern
 
 from tfwave.errors import GraphError
 from tfwave.graph.attrs import string_attr
+from tfwave.graph.flow_ops import MERGE_OPS, NEXT_OPS
 from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
 
 SEND_OPS = frozenset({"_Send", "_HostSend"})
 RECV_OPS = frozenset({"_Recv", "_HostRecv"})
-MERGE_OPS = frozenset({"Merge", "RefMerge"})
-NEXT_OPS = frozenset({"NextIteration", "RefNextIteration"})
 WIRE_ATTRS = ("send_device", "recv_device", "tensor_name")
 
 
@@ -42,7 +41,8 @@ class GraphView:
         """Index one graph, or several partitions of one job.
 
         Raises:
-            GraphError: no node, a duplicate or dangling name, a malformed input, data after a control input.
+            GraphError: no node, a missing, duplicate or dangling name, a malformed input, data after a control
+                input.
         """
         return _build(partitions)
 
@@ -116,6 +116,8 @@ def _build(partitions: Iterable[GraphDef]) -> GraphView:
 
 def _index_names(nodes: Sequence[NodeDef], start: int) -> dict[str, int]:
     index = {node.name: i for i, node in enumerate(nodes, start)}
+    if "" in index:
+        raise GraphError(f"the node at place {index['']} ({nodes[index[''] - start].op}) has no name")
     if len(index) < len(nodes):
         name = next(name for name, count in Counter(n.name for n in nodes).items() if count > 1)
         raise GraphError(f"node name '{name}' is used more than once")

@@ -1,5 +1,6 @@
 """What a graph pass is: a frozen dataclass, its fields are its options."""
 
+import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -13,6 +14,7 @@ from tfwave.graph.verify import verify
 from tfwave.graph.view import GraphView
 from tfwave.plan.plan import Plan
 
+_LONGEST_SIGNATURE = 100
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -80,9 +82,16 @@ class GraphPass(Transform):
         return result, after
 
     def _rewritten(self, item: GraphItem, view: GraphView) -> PassResult:
-        rewriter = GraphRewriter(item, str(self), view)
+        rewriter = GraphRewriter(item, self._signature(), view)
         self.run(rewriter)
         return PassResult(rewriter.finish(), tuple(rewriter.edits))
+
+    def _signature(self) -> str:
+        """What the nodes that it adds say of it: the text form, or a digest where that is long."""
+        text = str(self)
+        if len(text) <= _LONGEST_SIGNATURE:
+            return text
+        return f"{self.name}#{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @classmethod
     def options(cls) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tfwave.errors import GraphError
 from tfwave.graph.functions.binding import Binding
-from tfwave.graph.functions.insertion import insertion_order
 from tfwave.graph.functions.nodes import RETVAL_OPS, copied, type_attr
+from tfwave.graph.insertion import insertion_order
 from tfwave.graph.item import GraphItem
 from tfwave.graph.ops import OpTable
 from tfwave.graph.view import GraphView

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import GraphError
+from tfwave.graph.flow_ops import ENTER_OPS
 from tfwave.graph.functions.body import FunctionBody
 from tfwave.graph.functions.devices import filled_in
 from tfwave.graph.functions.nodes import (
@@ -35,8 +36,6 @@ from tfwave.graph.functions.nodes import (
 )
 from tfwave.graph.names import parse_input
 from tfwave.proto.tensorflow_pb2 import NodeDef
-
-_ENTER_OPS = frozenset({"Enter", "RefEnter"})
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Inlining:
         prefix = f"{self.call.name}/"
         node.name = prefix + node.name
         node.device = self._device(node)
-        if node.op in _ENTER_OPS:
+        if node.op in ENTER_OPS:
             node.attr["frame_name"].s = prefix.encode() + node.attr["frame_name"].s
         if COLOCATION in node.attr:
             groups = node.attr[COLOCATION].list.s

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from tfwave.errors import GraphError
-from tfwave.graph.functions.insertion import insertion_order
+from tfwave.graph.insertion import insertion_order
 from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.view import GraphView

@@ -6,12 +6,12 @@ from dataclasses import replace
 from itertools import count
 
 from tfwave.graph.functions.lower import lower
+from tfwave.graph.insertion import in_insertion_order
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import task_of
 from tfwave.graph.partition.constants import replicated
 from tfwave.graph.partition.devices import LOCAL_JOB, DeviceSet
 from tfwave.graph.partition.loops import Namer, with_control_loops
-from tfwave.graph.partition.order import in_insertion_order
 from tfwave.graph.partition.pins import as_job, is_function, pinned
 from tfwave.graph.partition.place import device_set, placed_wiring
 from tfwave.graph.partition.prune import pruned
@@ -19,7 +19,7 @@ from tfwave.graph.partition.split import split
 from tfwave.graph.partition.wiring import Wiring
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
-_GENERATED = re.compile(r"/_(\d+)$")
+_GENERATED = re.compile(r"/_([0-9]{1,18})$")
 
 
 def cut(

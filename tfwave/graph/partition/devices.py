@@ -11,8 +11,8 @@ from tfwave.graph.names import natural_key
 LOCAL_JOB = "localhost"
 
 _PART = re.compile(
-    r"/(?:job:(?P<job>[^/:]+)|replica:(?P<replica>\d+|\*)|task:(?P<task>\d+|\*)"
-    r"|(?:device:)?(?P<kind>[A-Za-z_][A-Za-z0-9_]*|\*):(?P<number>\d+|\*))"
+    r"/(?:job:(?P<job>[^/:]+)|replica:(?P<replica>[0-9]{1,9}|\*)|task:(?P<task>[0-9]{1,9}|\*)"
+    r"|(?:device:)?(?P<kind>[A-Za-z_][A-Za-z0-9_]*|\*):(?P<number>[0-9]{1,9}|\*))"
 )
 _CHIEF_JOBS = ("chief", "master", "worker")
 

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 
 from tfwave.errors import GraphError
 from tfwave.graph.attrs import string_attr
+from tfwave.graph.flow_ops import ENTER_OPS, EXIT_OPS, NEXT_OPS, SWITCH_OPS
 from tfwave.graph.names import CONTROL_PORT
 from tfwave.graph.partition.wiring import Wiring
 from tfwave.proto.tensorflow_pb2 import NodeDef
 
-ENTER_OPS = frozenset({"Enter", "RefEnter"})
-EXIT_OPS = frozenset({"Exit", "RefExit"})
-NEXT_OPS = frozenset({"NextIteration", "RefNextIteration"})
-SWITCH_OPS = frozenset({"Switch", "RefSwitch", "_SwitchN", "Ref_SwitchN"})
 ROOT = ""
 
 _DEFAULT_PARALLEL_ITERATIONS = 10

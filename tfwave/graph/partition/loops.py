@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError
+from tfwave.graph.flow_ops import ENTER_OPS
 from tfwave.graph.names import CONTROL_PORT
-from tfwave.graph.partition.frames import ENTER_OPS, ROOT, Frames, colocated, find_frames
+from tfwave.graph.partition.frames import ROOT, Frames, colocated, find_frames
 from tfwave.graph.partition.wiring import Draft, Wiring
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, NodeDef
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tfwave.errors import GraphError
+from tfwave.graph.insertion import in_insertion_order
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import CONTROL_PORT
 from tfwave.graph.partition.colocate import PINNED_OPS, Groups
@@ -13,7 +14,6 @@ from tfwave.graph.partition.devices import (
     known_devices,
     parse_device,
 )
-from tfwave.graph.partition.order import in_insertion_order
 from tfwave.graph.partition.pins import as_job
 from tfwave.graph.partition.signatures import IDENTITY_OPS, METADATA_OPS, Signatures, is_ref
 from tfwave.graph.partition.wiring import Wiring

@@ -1,0 +1,75 @@
+"""Fuzz tfwave for some minutes: graphs, pipelines, files and commands; the checks are those of tests/fuzz.
+
+python tools/fuzz.py [--minutes 10] [--seed 0] [--only SEED]
+
+Prints each new kind of failure once, with the seed that shows it again (--only); exit code 1 if there was any.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.fuzz.files import check_commands
+from tests.fuzz.invariants import Hang, check_graph, check_text
+from tests.fuzz.strategies import any_graph, any_pipeline
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run seed after seed until the time is up."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=0, help="The first seed.")
+    parser.add_argument("--only", type=int, help="Run this seed, with its traceback.")
+    options = parser.parse_args(arguments)
+    if options.only is not None:
+        run(options.only)
+        return
+    found: Counter[str] = Counter()
+    end, seed = time.monotonic() + options.minutes * 60, options.seed
+    while time.monotonic() < end:
+        failure = _failure(seed)
+        if failure and not found[failure]:
+            print(f"seed {seed}: {failure}", flush=True)
+        found[failure] += 1
+        seed += 1
+    good = found.pop("", 0)
+    print(f"{seed - options.seed} seeds: {good} good, {found.total()} failures of {len(found)} kinds")
+    sys.exit(bool(found))
+
+
+def run(seed: int) -> None:
+    """All checks with one seed."""
+    rng = random.Random(seed)
+    graph = any_graph(rng)
+    check_graph(rng, graph, any_graph(rng))
+    check_text(any_pipeline(rng, graph))
+    with tempfile.TemporaryDirectory() as folder:
+        check_commands(rng, Path(folder))
+
+
+def _failure(seed: int) -> str:
+    """What went wrong and where; empty if nothing did."""
+    try:
+        run(seed)
+    except (Exception, Hang) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if frame.filename.startswith(str(ROOT))][-1]
+        text = str(error)[:100] if isinstance(error, AssertionError) else ""
+        return f"{type(error).__name__} at {own.filename}:{own.lineno} {text}"
+    return ""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
