@@ -1,5 +1,6 @@
 """Order transfers within the graph itself: nothing is needed at run time."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import cast
@@ -62,13 +63,24 @@ class AckWindow(GraphPass):
         if not orders:
             return
         survey = _Survey(graph, {entry.key for entries in orders.values() for entry in entries})
+        left: dict[str, list[TransferKey]] = defaultdict(list)
         for channel, entries in orders.items():
-            transfers = [survey.gated(entry) for entry in entries if survey.is_needed(entry)]
-            for k, transfer in enumerate(transfers):
-                waits = [transfers[k - self.window].gate] if k >= self.window else []
-                if self.window > 1 and k:
-                    waits.append(transfers[k - 1].hold)
-                _insert(graph, channel, transfer, waits)
+            obstacles = [(entry, survey.obstacle(entry)) for entry in entries if survey.is_needed(entry)]
+            for entry, obstacle in obstacles:
+                if obstacle:
+                    left[obstacle].append(entry.key)
+            self._chain(
+                graph, channel, [survey.gated(entry) for entry, obstacle in obstacles if not obstacle]
+            )
+        for obstacle, keys in sorted(left.items()):
+            graph.remark(f"{len(keys)} transfers stay unordered, such as {min(keys)}: {obstacle}")
+
+    def _chain(self, graph: GraphRewriter, channel: Channel, transfers: Sequence["_Gated"]) -> None:
+        for k, transfer in enumerate(transfers):
+            waits = [transfers[k - self.window].gate] if k >= self.window else []
+            if self.window > 1 and k:
+                waits.append(transfers[k - 1].hold)
+            _insert(graph, channel, transfer, waits)
 
 
 @dataclass(frozen=True)
@@ -112,36 +124,59 @@ class _Survey:
         self._conditional = in_control_flow(self._view)
         fetched = [self._index[parse_input(name).node] for name in graph.item.fetches]
         self._needed = upstream_of(self._view, fetched) if fetched else frozenset(range(len(self._view)))
-        self._destinations: dict[tuple[str, int], list[str]] = {}
+        self._destinations: dict[tuple[str, int], list[str]] = defaultdict(list)
+        for key in sorted(planned):
+            self._destinations[key.node, key.port].append(key.channel.destination)
 
     def is_needed(self, entry: Annotation) -> bool:
         """Do the fetches need its source?"""
         return self._index[entry.node] in self._needed
 
-    def gated(self, entry: Annotation) -> _Gated:
-        """The transfer of an entry.
+    def obstacle(self, entry: Annotation) -> str:
+        """Why a transfer cannot be gated; empty if it can.
+
+        Case 1: its source does not run exactly once. Case 2: it is no plain tensor. Case 3: TensorFlow moves it
+        only for what a call or a branch holds.
 
         Raises:
-            GraphError: it is in a branch or a loop, is no plain tensor, or nothing reads it at its destination.
+            GraphError: the note is on another node, or names an output that is not there or does not cross.
         """
-        key = entry.key
-        source = self._index[self._graph.node(key.node).name]
+        key, source = entry.key, self._source(entry)
         if source in self._conditional:
-            raise GraphError(
-                f"node '{key.node}' is in a branch or a loop: ack_window cannot order its output"
-            )
-        earlier = self._destinations.setdefault((key.node, key.port), [])
-        number = f"_{len(earlier)}" if earlier else ""
-        earlier.append(key.channel.destination)
-        hold, gate = (f"{key.node}/ack_{what}_{key.port}{number}" for what in ("hold", "gate"))
-        readers = tuple(self._readers(key, hold))
-        if not readers and not self._graph.has_node(gate):
-            raise GraphError(
-                f"nothing on {key.channel.destination} reads '{key.node}:{key.port}': "
-                "the plan was made for another graph"
-            )
+            return "in a branch or a loop"
+        kind = self._kind(source, key)
+        if kind in (DT_RESOURCE, DT_VARIANT) or kind > _REF:
+            return "no plain tensors"
+        hold, gate = self._names(key)
+        if self._graph.has_node(gate) or any(self._readers(key, hold)):
+            return ""
+        if any(self._ops.calls_functions(self._view.nodes[n]) for n in self._view.fanouts[source]):
+            return "read in functions or branches alone"
+        raise GraphError(
+            f"nothing on {key.channel.destination} reads '{key.node}:{key.port}': "
+            "the plan was made for another graph"
+        )
+
+    def gated(self, entry: Annotation) -> _Gated:
+        """The transfer of an entry that has no obstacle."""
+        key = entry.key
+        hold, gate = self._names(key)
         tensor = f"{key.node}:{key.port}" if key.port else key.node
-        return _Gated(tensor, self._kind(source, key), hold, gate, readers)
+        kind = cast("DataType", self._kind(self._source(entry), key))
+        return _Gated(tensor, kind, hold, gate, tuple(self._readers(key, hold)))
+
+    def _source(self, entry: Annotation) -> int:
+        if entry.node != entry.key.node:
+            raise GraphError(
+                f"node '{entry.node}' bears the note of another node's transfer, {entry.key}: strip it"
+            )
+        return self._index[entry.node]
+
+    def _names(self, key: TransferKey) -> tuple[str, str]:
+        """Of the hold and the gate: they begin with the source's, and count its destinations."""
+        number = self._destinations[key.node, key.port].index(key.channel.destination)
+        end = f"{key.port}_{number}" if number else f"{key.port}"
+        return f"{key.node}/ack_hold_{end}", f"{key.node}/ack_gate_{end}"
 
     def _readers(self, key: TransferKey, hold: str) -> Iterator[tuple[str, int]]:
         """The data inputs on the destination that read the tensor, or an alias of it.
@@ -173,13 +208,8 @@ class _Survey:
             and TransferKey(name, 0, channel) not in self._planned
         )
 
-    def _kind(self, source: int, key: TransferKey) -> DataType:
+    def _kind(self, source: int, key: TransferKey) -> int:
         kinds = self._ops.output_types(self._view.nodes[source])
         if key.port >= len(kinds):
             raise GraphError(f"node '{key.node}' has no output {key.port}, which the plan orders")
-        if kinds[key.port] in (DT_RESOURCE, DT_VARIANT) or kinds[key.port] > _REF:
-            kind = DataType.Name(kinds[key.port])
-            raise GraphError(
-                f"output {key.port} of node '{key.node}' is {kind}: ack_window orders plain tensors"
-            )
-        return cast("DataType", kinds[key.port])
+        return kinds[key.port]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tfwave.errors import GraphError, PassError
+from tfwave.graph.marks import added_by
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
@@ -58,9 +59,15 @@ class CounterBarrier(GraphPass):
             leaves = _ends(before, index, graph.view.fanouts)
             roots = _ends(after, index, graph.view.fanins)
             name = f"tfwave/{self.name}/{digest}/{number}"
-            graph.add_node(name, "NoOp", [f"^{node}" for node in leaves])
+            if not _is_ours(graph, name):
+                graph.add_node(name, "NoOp", [f"^{node}" for node in leaves])
             for node in roots:
                 graph.add_control_edge(name, node)
+
+
+def _is_ours(graph: GraphRewriter, name: str) -> bool:
+    """Is the barrier there? Grappler may have changed it since: placed it, and taken out edges that add nothing."""
+    return graph.has_node(name) and added_by(graph.node(name)) == graph.author
 
 
 def _ends(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tfwave.errors import PlanError
 from tfwave.graph.names import TransferKey
+from tfwave.graph.ops import OpTable
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import RECV_OPS, GraphView
@@ -20,7 +21,8 @@ class RecvPriority(GraphPass):
 
     Case 1: a graph cut into partitions. The note is on the `_Recv`. Only the channels into the devices of this
     graph are noted, so that one worker's partition takes the plan of a whole job.
-    Case 2: a graph not cut yet. The note is on the node whose output will cross.
+    Case 2: a graph not cut yet. The note is on the node whose output will cross. Transfers inside functions and
+    branches show only after the cut: they stay without a note, and the others close up.
 
     Changes nothing that TensorFlow looks at. A plan of another graph is refused.
     """
@@ -33,12 +35,19 @@ class RecvPriority(GraphPass):
         bearers = _receivers(graph.view) if is_cut else _sources(graph.view, self.plan)
         if not (is_cut or bearers):
             raise PlanError("the plan was made for another graph: none of its transfers is in this one")
+        hidden = frozenset[TransferKey]() if is_cut else _hidden(graph, self.plan, bearers)
         ranks: dict[str, list[tuple[int, TransferKey]]] = defaultdict(list)
         for order in _orders_into(self.plan, bearers):
-            for transfer in order.transfers:
-                ranks[_bearer(bearers, transfer.key)].append((transfer.rank, transfer.key))
+            keys = [transfer.key for transfer in order.transfers if transfer.key not in hidden]
+            for rank, key in enumerate(keys):
+                ranks[_bearer(bearers, key)].append((rank, key))
         for name in sorted(ranks):
             graph.note(name, NOTE, rank_note(ranks[name]))
+        if hidden:
+            graph.remark(
+                f"{len(hidden)} of {len(self.plan.transfers)} transfers are inside functions or branches, such as "
+                f"{min(hidden)}, and stay unordered here: after the pass 'cut' they can be ordered"
+            )
 
     def ensures(self, view: GraphView) -> None:
         """Each rank of a channel is noted once."""
@@ -56,6 +65,21 @@ def _receivers(view: GraphView) -> dict[TransferKey, str]:
 def _sources(view: GraphView, plan: Plan) -> dict[TransferKey, str]:
     there = set(view.names)
     return {t.key: t.key.node for t in plan.transfers if t.key.node in there}
+
+
+def _hidden(graph: GraphRewriter, plan: Plan, bearers: Mapping[TransferKey, str]) -> frozenset[TransferKey]:
+    """The planned transfers of nodes that TensorFlow makes only when it inlines or lowers a node of the graph."""
+    table = OpTable.of(graph.item.graph)
+    return frozenset(
+        t.key for t in plan.transfers if t.key not in bearers and _is_expanded(graph, t.key.node, table)
+    )
+
+
+def _is_expanded(graph: GraphRewriter, name: str, table: OpTable) -> bool:
+    """Does the name begin with that of a node that calls a function?"""
+    parts = name.split("/")
+    callers = ("/".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
+    return any(graph.has_node(caller) and table.calls_functions(graph.node(caller)) for caller in callers)
 
 
 def _orders_into(plan: Plan, bearers: Mapping[TransferKey, str]) -> list[ChannelOrder]:
@@ -76,7 +100,6 @@ def _bearer(bearers: Mapping[TransferKey, str], key: TransferKey) -> str:
     found = bearers.get(key)
     if found is None:
         raise PlanError(
-            f"the plan was made for another graph: it orders the transfer {key}, which this one does not have "
-            "(a transfer inside a function or a loop shows only after the pass 'cut')"
+            f"the plan was made for another graph: it orders the transfer {key}, which this one does not have"
         )
     return found

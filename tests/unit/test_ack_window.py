@@ -9,7 +9,7 @@ from tests.plans import plan_by_hand
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import Channel
 from tfwave.passes.pipeline import Pipeline
-from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
+from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, GraphDef, NodeDef
 
 SERVER = SERVERS[0]
 
@@ -76,3 +76,26 @@ def test_only_what_the_fetches_need_is_ordered() -> None:
     nodes = gated(GraphItem(pulled(), fetches=("part:0",)), ("a", "b", "c", "d"), 1)
     assert "b/ack_hold_0" not in nodes
     assert list(nodes["c/ack_hold_0"].input) == ["c", "^a/ack_gate_0"]
+
+
+def test_what_does_not_run_exactly_once_stays_unordered() -> None:
+    graph = pulled()
+    choice = graph.node.add(name="choice", op="Const", device=SERVER)
+    choice.attr["dtype"].type = DT_BOOL
+    switch = graph.node.add(name="switch", op="Switch", device=SERVER, input=["d", "choice"])
+    taken = graph.node.add(name="taken", op="Neg", device=WORKER, input=["switch"])
+    switch.attr["T"].type = taken.attr["T"].type = DT_FLOAT
+    plan = plan_by_hand({Channel(SERVER, WORKER): ["a", "switch", "b"]})
+    result = Pipeline((RecvPriority(plan), AckWindow(1)))(GraphItem(graph))
+    nodes = {node.name: node for node in result.item.graph.node}
+    assert list(nodes["b/ack_hold_0"].input) == ["b", "^a/ack_gate_0"]
+    assert list(nodes["taken"].input) == ["switch"]
+    assert result.remarks == (
+        f"1 transfers stay unordered, such as switch:0;{SERVER};{WORKER}: in a branch or a loop",
+    )
+
+
+def test_what_the_fetches_do_not_need_is_left_out() -> None:
+    nodes = gated(GraphItem(pulled(), fetches=("part:0",)), ("a", "b", "c", "d"), 1)
+    assert list(nodes["c/ack_hold_0"].input) == ["c", "^a/ack_gate_0"]
+    assert "b/ack_hold_0" not in nodes

@@ -189,3 +189,22 @@ def test_passes_lists_the_catalogue(tfwave: Command) -> None:
     listed = json.loads(tfwave("passes", "--json").out)
     assert [doc["name"] for doc in listed] == list(pass_names())
     assert all(doc["name"] in shown and doc["summary"] for doc in listed)
+
+
+def test_fetches_say_what_a_step_runs(tfwave: Command, tmp_path: Path) -> None:
+    uncut, plan, out = (tmp_path / name for name in ("uncut.pb", "plan.json", "out.pb"))
+    uncut.write_bytes(random_uncut(random.Random(5)).graph.SerializeToString(deterministic=True))
+    fetch = ("--fetch", "op0:0")
+    planned = json.loads(tfwave("plan", uncut, "--policy", "tic", *fetch, "-o", plan, "--json").out)
+    everything = json.loads(tfwave("plan", uncut, "--policy", "tic", "--json").out)
+    count = {
+        name: sum(len(o["transfers"]) for o in p["orders"])
+        for name, p in (("step", planned), ("all", everything))
+    }
+    assert 0 < count["step"] < count["all"]
+    passes = "recv_priority,ack_window{window=1}"
+    assert tfwave("rewrite", uncut, "--plan", plan, *fetch, "--passes", passes, "-o", out).code == 0
+    holds = [node.name for node in load_graph(out).graph.node if "/ack_hold_" in node.name]
+    assert len(holds) == count["step"]
+    refused = tfwave("plan", uncut, "--policy", "tic", "--fetch", "nowhere:0")
+    assert (refused.code, "the fetch 'nowhere:0'" in refused.err) == (2, True)

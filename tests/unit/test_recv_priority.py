@@ -13,6 +13,7 @@ from tfwave.graph.names import Channel
 from tfwave.graph.view import GraphView
 from tfwave.plan.annotation import annotated_orders
 from tfwave.plan.plan import Plan
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef
 
 PULLS, PUSHES = Channel(SERVERS[0], WORKER), Channel(WORKER, SERVERS[0])
 
@@ -41,3 +42,40 @@ def test_a_plan_with_a_transfer_too_many_is_refused() -> None:
     plan = plan_by_hand({PULLS: ["v2", "v3", "v1", "v4"]})
     with pytest.raises(PlanError, match=r"it orders the transfer v4:0;.*, which this one does not have"):
         RecvPriority(plan)(worker())
+
+
+def branching(*, calls: str = "StatelessIf") -> GraphItem:
+    """A worker that reads v1 itself, and another variable in the branches of a node."""
+    graph = GraphDef()
+    for name in ("branch", "other"):
+        graph.library.function.add().signature.name = name
+    for name in ("v1", "v2"):
+        value = graph.node.add(name=name, op="Const", device=SERVERS[0])
+        value.attr["dtype"].type = DT_FLOAT
+        value.attr["value"].tensor.dtype = DT_FLOAT
+        value.attr["value"].tensor.float_val.append(1)
+    branch = graph.node.add(name="cond", op=calls, device=WORKER, input=["v1", "v2"])
+    branch.attr["Tcond"].type = DT_FLOAT
+    branch.attr["Tin"].list.type.append(DT_FLOAT)
+    branch.attr["Tout"].list.type.append(DT_FLOAT)
+    branch.attr["then_branch"].func.name, branch.attr["else_branch"].func.name = "branch", "other"
+    read = graph.node.add(name="read", op="Neg", device=WORKER, input=["v1"])
+    read.attr["T"].type = DT_FLOAT
+    return GraphItem(graph)
+
+
+def test_transfers_inside_branches_stay_unordered_and_the_others_close_up() -> None:
+    plan = plan_by_hand({PULLS: ["cond/else/_1/read", "v1", "v2"]})
+    result = check_rewrite(RecvPriority(plan), branching())
+    ((_, entries),) = annotated_orders(GraphView.of(result.item.graph)).items()
+    assert [(entry.rank, entry.key.node) for entry in entries] == [(0, "v1"), (1, "v2")]
+    (remark,) = result.remarks
+    assert remark.startswith(
+        "1 of 3 transfers are inside functions or branches, such as cond/else/_1/read:0;"
+    )
+
+
+def test_a_name_that_only_looks_like_a_branch_is_refused() -> None:
+    plan = plan_by_hand({PULLS: ["read/else/_1/x", "v1"]})
+    with pytest.raises(PlanError, match=r"it orders the transfer read/else/_1/x:0;"):
+        RecvPriority(plan)(branching())

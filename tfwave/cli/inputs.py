@@ -1,13 +1,18 @@
 """What commands take in: a graph file, standard input, a SavedModel or a capture bundle."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from tfwave.capture.bundle import Bundle, is_bundle
 from tfwave.capture.bundle_graphs import BundleGraphs
 from tfwave.errors import GraphError
 from tfwave.graph.container import Container, open_container
+from tfwave.graph.item import GraphItem
 from tfwave.graph.names import task_of
 from tfwave.graph.partition.cut import cut
 from tfwave.graph.transfer import Transfers, find_transfers
@@ -15,6 +20,20 @@ from tfwave.graph.verify import verify
 from tfwave.graph.view import RECV_OPS, GraphView
 
 GRAPH_HELP = "GraphDef (binary or text), '-' for standard input, SavedModel or capture bundle."
+
+Fetches = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fetch",
+        metavar="NAME",
+        help="A tensor or node that a step runs; repeatable. What none of them needs is left out of the order.",
+    ),
+]
+
+
+def with_fetches(item: GraphItem, fetches: Sequence[str] | None) -> GraphItem:
+    """The graph as a step that runs these runs it; unchanged if none is given."""
+    return replace(item, fetches=tuple(fetches)) if fetches else item
 
 
 def open_graphs(name: str) -> Container:
@@ -38,7 +57,7 @@ class Source:
     bundle: Bundle | None = None
 
 
-def load_source(name: str) -> Source:
+def load_source(name: str, fetches: Sequence[str] | None = None) -> Source:
     """Load one graph or a bundle, told apart by what is there, and check it.
 
     A graph that names devices of several tasks and is not cut yet is cut as TensorFlow would.
@@ -54,6 +73,7 @@ def load_source(name: str) -> Source:
     (_, item), *more = container.items()
     if more:
         raise GraphError(f"'{name}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
+    item = with_fetches(item, fetches)
     view = verify(item)
     if _is_uncut(view):
         view = GraphView.of(*cut(item))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tfwave.capture.costs import bundle_costs
-from tfwave.cli.inputs import GRAPH_HELP, Source, load_source
+from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.file import load_costs
@@ -39,6 +39,7 @@ def plan_command(  # noqa: PLR0913, PLR0917
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the plan; JSON if it ends in .json.")
     ] = None,
+    fetches: Fetches = None,
     seed: Annotated[int, typer.Option(help="Seed of the policy 'random'.")] = 0,
     missing: Annotated[Missing, typer.Option(help="Refuse missing costs, or estimate them.")] = Missing.error,
     as_json: JsonFlag = False,
@@ -51,9 +52,11 @@ def plan_command(  # noqa: PLR0913, PLR0917
 
       tfwave plan worker.pb --policy tac --costs costs.json --json
 
+      tfwave plan train.pb --policy tic --fetch loss:0 --fetch train_op -o plan.json
+
       tfwave plan - --policy tic < worker.pb
     """
-    source = load_source(graph)
+    source = load_source(graph, fetches)
     model = _costs(source, policy, costs)
     if missing is Missing.estimate:
         model = EstimateMissing(model, source.view, source.transfers.data)

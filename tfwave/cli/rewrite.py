@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tfwave.cli.inputs import open_graphs
+from tfwave.cli.inputs import Fetches, open_graphs, with_fetches
 from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console
 from tfwave.errors import TfwaveError
 from tfwave.graph.container import STANDARD_OUTPUT
@@ -43,6 +43,19 @@ CustomOps = Annotated[
 
 
 @dataclass(frozen=True)
+class _Request:
+    """What to run on what, and where to."""
+
+    source: str
+    passes: str
+    output: str
+    plan: Plan | None = None
+    dump: Path | None = None
+    fetches: tuple[str, ...] = ()
+    custom_ops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Rewritten:
     """What became of one graph."""
 
@@ -67,6 +80,7 @@ def rewrite_command(  # noqa: PLR0913
     dump: Annotated[
         Path | None, typer.Option(help="Write the graph after each pass here, numbered.", metavar="DIR")
     ] = None,
+    fetches: Fetches = None,
     custom_ops: CustomOps = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -81,7 +95,8 @@ def rewrite_command(  # noqa: PLR0913
       tfwave rewrite - --passes cut -o - < train.pb > parts.pb
     """
     given = None if plan is None else load_plan(plan)
-    _run(source, passes, output, given, dump=dump, custom_ops=custom_ops or (), as_json=as_json)
+    request = _Request(source, passes, output, given, dump, tuple(fetches or ()), tuple(custom_ops or ()))
+    _run(request, as_json=as_json)
 
 
 def undo_command(
@@ -93,25 +108,17 @@ def undo_command(
 
       tfwave undo out.pb -o train.pb
     """
-    _run(source, "strip", output, None, dump=None, custom_ops=custom_ops or (), as_json=as_json)
+    _run(_Request(source, "strip", output, custom_ops=tuple(custom_ops or ())), as_json=as_json)
 
 
-def _run(  # noqa: PLR0913
-    source: str,
-    passes: str,
-    output: str,
-    plan: Plan | None,
-    *,
-    dump: Path | None,
-    custom_ops: Sequence[str],
-    as_json: bool,
-) -> None:
+def _run(request: _Request, *, as_json: bool) -> None:
+    output = request.output
     if as_json and output == STANDARD_OUTPUT:
         raise TfwaveError("the graph and --json cannot both go to standard output: give -o a file")
-    container = open_graphs(source)
-    items = [(label, replace(item, custom_ops=frozenset(custom_ops))) for label, item in container.items()]
-    dumps = _dump_places(dump, len(items))
-    done = [_rewrite(i, passes, plan, place) for i, place in zip(items, dumps, strict=True)]
+    container = open_graphs(request.source)
+    items = [(label, _prepared(item, request)) for label, item in container.items()]
+    dumps = _dump_places(request.dump, len(items))
+    done = [_rewrite(i, request, place) for i, place in zip(items, dumps, strict=True)]
     container.write([one.item for one in done], output)
     if as_json:
         print_json({"output": output, "graphs": [_summary(one) for one in done]})
@@ -119,14 +126,18 @@ def _run(  # noqa: PLR0913
         _report(done, output)
 
 
-def _rewrite(labelled: tuple[str, GraphItem], passes: str, plan: Plan | None, dump: Path | None) -> Rewritten:
+def _prepared(item: GraphItem, request: _Request) -> GraphItem:
+    return with_fetches(replace(item, custom_ops=frozenset(request.custom_ops)), request.fetches)
+
+
+def _rewrite(labelled: tuple[str, GraphItem], request: _Request, dump: Path | None) -> Rewritten:
     label, item = labelled
     recorder = Recorder()
     instruments: list[Instrument] = [recorder]
     if dump is not None:
         instruments.append(Dumper(dump))
-    with progress_console.status(f"{label}: {passes}"):
-        result = parse_pipeline(passes, plan, tuple(instruments))(item)
+    with progress_console.status(f"{label}: {request.passes}"):
+        result = parse_pipeline(request.passes, request.plan, tuple(instruments))(item)
     return Rewritten(label, result.item, tuple(recorder.stages))
 
 
@@ -153,6 +164,9 @@ def _report(done: Sequence[Rewritten], output: str) -> None:
     for one in done:
         rows = [_row(stage) for stage in one.stages]
         print_table(one.label, _COLUMNS, rows, to=progress_console)
+        for stage in one.stages:
+            for remark in stage.remarks:
+                progress_console.print(f"{stage.graph_pass}: {remark}", style="yellow", markup=False)
     if not any(one.changed for one in done):
         progress_console.print("[yellow]nothing was to be done: the output equals the input[/yellow]")
     progress_console.print(f"written to '{output}'")

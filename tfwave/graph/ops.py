@@ -10,6 +10,7 @@ from tfwave.proto.tensorflow_pb2 import AttrValue, FunctionDef, GraphDef, NodeDe
 _TABLE = "ops.pb"
 _MOST_TENSORS = 2**20
 """In one argument; more are taken for a damaged graph."""
+_FUNCTION_TYPES = ("func", "list(func)")
 _REF = 100
 """A reference type is its plain type + 100 (DT_FLOAT_REF = DT_FLOAT + 100)."""
 
@@ -39,6 +40,22 @@ class OpTable:
                 f"graph's library; if it comes from a library of your own, say --custom-op {node.op}"
             )
         return found
+
+    def function_attrs(self, node: NodeDef) -> tuple[str, ...]:
+        """The attributes of a node that name functions which it calls.
+
+        Raises:
+            GraphError: as `signature`.
+        """
+        return tuple(attr.name for attr in self.signature(node).attr if attr.type in _FUNCTION_TYPES)
+
+    def calls_functions(self, node: NodeDef) -> bool:
+        """Whether a node calls functions, by its attributes or by its op.
+
+        Raises:
+            GraphError: as `signature`.
+        """
+        return node.op in self._functions or bool(self.function_attrs(node))
 
     def input_types(self, node: NodeDef) -> list[int]:
         """The type (`DataType`) of each data input, by position.

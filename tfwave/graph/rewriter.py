@@ -35,6 +35,7 @@ class GraphRewriter:
         self.item = item
         self.author = author
         self.edits: list[Edit] = []
+        self.remarks: list[str] = []
         self._view = view
 
     @cached_property
@@ -177,6 +178,10 @@ class GraphRewriter:
         else:
             node.attr[attr].CopyFrom(value)
         self.edits.append(AttrSet(name, attr, value))
+
+    def remark(self, text: str) -> None:
+        """Tell the user of something that the edits do not say."""
+        self.remarks.append(text)
 
     def undo(self) -> None:
         """Take back all that tfwave ever did to this graph."""

@@ -9,9 +9,7 @@ from tfwave.graph.marks import STEP_MARKER_OP
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.view import GraphView
-from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef, OpDef
-
-_FUNCTION_TYPES = ("func", "list(func)")
+from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef
 
 
 def check_signatures(item: GraphItem, view: GraphView) -> None:
@@ -33,17 +31,13 @@ def _check_ops(nodes: Iterable[NodeDef], item: GraphItem, table: OpTable) -> Non
     callers: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         if node.op not in callers:
-            callers[node.op] = () if _is_custom(node.op, item) else _function_attrs(table.signature(node))
+            callers[node.op] = () if _is_custom(node.op, item) else table.function_attrs(node)
         for attr in callers[node.op]:
             _check_calls(node, node.attr.get(attr), functions)
 
 
 def _is_custom(op: str, item: GraphItem) -> bool:
     return op in item.custom_ops or op.startswith(STEP_MARKER_OP)
-
-
-def _function_attrs(signature: OpDef) -> tuple[str, ...]:
-    return tuple(attr.name for attr in signature.attr if attr.type in _FUNCTION_TYPES)
 
 
 def _check_calls(node: NodeDef, value: AttrValue | None, functions: Container[str]) -> None:

@@ -20,10 +20,14 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class PassResult:
-    """The graph after a pass, and what the pass did to it, in order. No edit: nothing was to be done."""
+    """The graph after a pass, and what the pass did to it, in order. No edit: nothing was to be done.
+
+    `remarks` are for the user: what the edits do not say.
+    """
 
     item: GraphItem
     edits: tuple[Edit, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -84,7 +88,7 @@ class GraphPass(Transform):
     def _rewritten(self, item: GraphItem, view: GraphView) -> PassResult:
         rewriter = GraphRewriter(item, self._signature(), view)
         self.run(rewriter)
-        return PassResult(rewriter.finish(), tuple(rewriter.edits))
+        return PassResult(rewriter.finish(), tuple(rewriter.edits), tuple(rewriter.remarks))
 
     def _signature(self) -> str:
         """What the nodes that it adds say of it: the text form, or a digest where that is long."""

@@ -21,6 +21,7 @@ class StageSummary:
     control_edges_added: int
     inputs_redirected: int
     op_differences: tuple[tuple[str, int], ...]
+    remarks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Recorder:
                 kinds[ControlEdgeAdded],
                 kinds[InputRedirected],
                 _op_differences(stage),
+                stage.result.remarks,
             )
         )
 

@@ -41,6 +41,7 @@ class Pipeline(Transform):
     def apply(self, item: GraphItem, view: GraphView) -> tuple[PassResult, GraphView]:
         """Run all passes on a verified graph."""
         edits: list[Edit] = []
+        remarks: list[str] = []
         for number, graph_pass in enumerate(self.passes, 1):
             start = time.perf_counter()
             with self._naming(number):
@@ -48,7 +49,8 @@ class Pipeline(Transform):
             self._show(Stage(number, graph_pass, item, result, time.perf_counter() - start))
             item = result.item
             edits += result.edits
-        return PassResult(item, tuple(edits)), view
+            remarks += result.remarks
+        return PassResult(item, tuple(edits), tuple(remarks)), view
 
     def _show(self, stage: Stage) -> None:
         for instrument in self.instruments:

@@ -1,7 +1,7 @@
 """Doing a pass's edits again, on a live `tf.Graph`."""
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,7 +19,7 @@ from tfwave.graph.edits import (
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.passes.base import Transform
-from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
 
 
 def live_item(
@@ -77,13 +77,25 @@ def _add_nodes(graph: Any, added: Sequence[NodeAdded]) -> None:
         return
     tensorflow = _tensorflow()
     nodes = GraphDef(node=[edit.node for edit in added])
+    own = {edit.node.name for edit in added}
+    waits = {node.name: _take_outer_waits(node, own) for node in nodes.node}
+    names = dict.fromkeys(name for node in nodes.node for name in node.input)
+    known = {name: _source(graph, name) for name in names if parse_input(name).node not in own}
     graph_def = tensorflow.compat.v1.GraphDef.FromString(nodes.SerializeToString())
     graph_def.versions.CopyFrom(graph.graph_def_versions)
-    own = {edit.node.name for edit in added}
-    names = dict.fromkeys(name for edit in added for name in edit.node.input)
-    known = {name: _source(graph, name) for name in names if parse_input(name).node not in own}
     with graph.as_default(), tensorflow.device(None), tensorflow.control_dependencies(None):
         tensorflow.graph_util.import_graph_def(graph_def, input_map=known, name="")
+    for name, sources in waits.items():
+        graph.get_operation_by_name(name)._add_control_inputs([_source(graph, source) for source in sources])
+
+
+def _take_outer_waits(node: NodeDef, own: Set[str]) -> list[str]:
+    """Take its control inputs from nodes that are not among `own` out of a node: TensorFlow imports none such."""
+    waits = [name for name in node.input if name.startswith("^") and name[1:] not in own]
+    kept = [name for name in node.input if name not in waits]
+    del node.input[:]
+    node.input.extend(kept)
+    return waits
 
 
 def _apply(graph: Any, edit: Edit) -> Callable[[], None]:

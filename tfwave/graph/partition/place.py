@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tfwave.errors import GraphError
+from tfwave.graph.functions.lower import lower
 from tfwave.graph.insertion import in_insertion_order
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import CONTROL_PORT
@@ -23,7 +24,7 @@ from tfwave.proto.tensorflow_pb2 import GraphDef
 def place(
     item: GraphItem, *, devices: Sequence[str] = (), default: str = "", soft: bool = False
 ) -> dict[str, str]:
-    """Place a graph; calls and functional control flow in it are placed as single nodes.
+    """Place a graph, calls and functional control flow lowered as TensorFlow does before.
 
     Args:
         item: the graph; not changed.
@@ -35,13 +36,13 @@ def place(
         soft: TensorFlow's soft placement: a device that is not there is replaced by another of its task.
 
     Returns:
-        The full device name of each node, by the node's name.
+        The full device name of each node, by the node's name, and of those that lowering made.
 
     Raises:
         GraphError: a malformed graph; a device that is malformed, or not there, or not a CPU; nodes that must
             share a device and cannot. Names the nodes and the devices.
     """
-    graph = in_insertion_order(as_job(item).graph)
+    graph = in_insertion_order(lower(as_job(item)).graph)
     known = device_set(graph, devices, default)
     placed = placed_wiring(Wiring.of(graph), known, soft=soft)
     return dict(zip(placed.names, placed.devices, strict=True))
