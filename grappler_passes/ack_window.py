@@ -8,7 +8,7 @@ from typing import cast
 from tfwave.errors import GraphError, PassError
 from tfwave.graph.marks import added_by
 from tfwave.graph.names import Channel, TransferKey, parse_input
-from tfwave.graph.ops import OpTable
+from tfwave.graph.ops import REF, OpTable
 from tfwave.graph.partition.place import place
 from tfwave.graph.reach import in_control_flow, upstream_of
 from tfwave.graph.rewriter import GraphRewriter
@@ -17,7 +17,6 @@ from tfwave.passes.base import GraphPass
 from tfwave.plan.annotation import Annotation, annotated_orders
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, DataType
 
-_REF = 100
 _KEEP = {"_grappler_do_not_remove": AttrValue(b=True)}
 """Grappler honours this attribute: it neither bypasses, merges nor folds the node."""
 
@@ -145,7 +144,7 @@ class _Survey:
         if source in self._conditional:
             return "in a branch or a loop"
         kind = self._kind(source, key)
-        if kind in (DT_RESOURCE, DT_VARIANT) or kind > _REF:
+        if kind in (DT_RESOURCE, DT_VARIANT) or kind > REF:
             return "no plain tensors"
         hold, gate = self._names(key)
         if self._graph.has_node(gate) or any(self._readers(key, hold)):

@@ -88,7 +88,7 @@ def rewrite_command(  # noqa: PLR0913
 
     [bold]Examples[/bold]
 
-      tfwave rewrite train.pb --plan plan.json --passes recv_priority,ack_window{window=2} -o out.pb
+      tfwave rewrite train.pb --plan plan.json --passes 'recv_priority,ack_window{window=2}' -o out.pb
 
       tfwave rewrite model/ --passes strip -o plain/
 

@@ -8,10 +8,10 @@ from tfwave.errors import GraphError
 from tfwave.proto.tensorflow_pb2 import AttrValue, FunctionDef, GraphDef, NodeDef, OpDef, OpList
 
 _TABLE = "ops.pb"
-_MOST_TENSORS = 2**20
+MOST_TENSORS = 2**20
 """In one argument; more are taken for a damaged graph."""
 _FUNCTION_TYPES = ("func", "list(func)")
-_REF = 100
+REF = 100
 """A reference type is its plain type + 100 (DT_FLOAT_REF = DT_FLOAT + 100)."""
 
 
@@ -95,14 +95,14 @@ def _types(node: NodeDef, signature: OpDef, arg: OpDef.ArgDef) -> list[int]:
     if arg.type_list_attr:
         return [*_attr(node, signature, arg.type_list_attr).list.type]
     kind = _attr(node, signature, arg.type_attr).type if arg.type_attr else arg.type
-    if arg.is_ref and kind < _REF:
-        kind += _REF
+    if arg.is_ref and kind < REF:
+        kind += REF
     return [kind] * (_count(node, signature, arg.number_attr) if arg.number_attr else 1)
 
 
 def _count(node: NodeDef, signature: OpDef, name: str) -> int:
     count = _attr(node, signature, name).i
-    if not 0 <= count <= _MOST_TENSORS:
+    if not 0 <= count <= MOST_TENSORS:
         raise GraphError(f"node '{node.name}': {node.op} cannot have the attribute '{name}' = {count}")
     return count
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError
-from tfwave.graph.functions.nodes import REF
+from tfwave.graph.ops import MOST_TENSORS, REF
 from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef, OpDef
 
 
@@ -34,6 +34,8 @@ class Binding:
             return [*self._value(arg.type_list_attr).list.type]
         kind = self._value(arg.type_attr).type if arg.type_attr else arg.type
         count = self._value(arg.number_attr).i if arg.number_attr else 1
+        if not 0 <= count <= MOST_TENSORS:
+            raise GraphError(f"the call cannot have the attribute '{arg.number_attr}' = {count}")
         return [kind + REF if arg.is_ref else kind] * count
 
     def bind(self, node: NodeDef) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from tfwave.errors import GraphError
 from tfwave.graph.insertion import insertion_order
 from tfwave.graph.names import CONTROL_PORT, parse_input
-from tfwave.graph.ops import OpTable
+from tfwave.graph.ops import REF, OpTable
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import AttrValue, DataType, FunctionDef, GraphDef, NodeDef
 
@@ -21,9 +21,6 @@ RETVAL_OPS = frozenset({"_Retval", "_DeviceRetval"})
 CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 GRADIENT_CALL = "SymbolicGradient"
-
-REF = 100
-"""A reference type is its plain type + 100."""
 
 
 class Tensor(NamedTuple):

@@ -3,16 +3,13 @@
 import re
 from typing import cast
 
-from tfwave.graph.ops import OpTable
+from tfwave.graph.ops import REF, OpTable
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, DataType, NodeDef, OpDef
 
 ARG_OPS = frozenset({"_Arg", "_DeviceArg"})
 RETVAL_OPS = frozenset({"_Retval", "_DeviceRetval"})
 METADATA_OPS = frozenset({"Shape", "Size", "Rank"})
 IDENTITY_OPS = frozenset({"Identity", "RefIdentity"})
-
-_REF = 100
-"""A reference type is its plain type + 100."""
 
 _FORWARDS_HANDLES = frozenset(
     {
@@ -28,7 +25,7 @@ _DATASET = re.compile(r"DatasetFromGraph|.*Dataset(V\d+)?")
 
 def is_ref(kind: int) -> bool:
     """Is it a reference to a variable of TensorFlow 1?"""
-    return kind > _REF
+    return kind > REF
 
 
 def is_handle(kind: int) -> bool:
@@ -43,7 +40,7 @@ def as_type(kind: int) -> DataType:
 
 def plain(kind: int) -> DataType:
     """The type behind a reference."""
-    return as_type(kind % _REF)
+    return as_type(kind % REF)
 
 
 class Signatures:
