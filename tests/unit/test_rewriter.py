@@ -170,7 +170,8 @@ def test_undo_of_an_untouched_graph_is_nothing() -> None:
 
 def test_redirect_changes_the_input_at_its_position() -> None:
     graph = chain().graph
-    graph.node.add(name="sum", op="AddN", input=["a", "b", "c", "^d"])
+    attrs = {"T": AttrValue(type=DT_FLOAT), "N": AttrValue(i=3)}
+    graph.node.add(name="sum", op="AddN", input=["a", "b", "c", "^d"], attr=attrs)
     rewriter = GraphRewriter(GraphItem(graph))
     rewriter.redirect("sum", 1, "a")
     assert list(rewriter.node("sum").input) == ["a", "a", "c", "^d"]

@@ -34,6 +34,22 @@ def test_outputs_that_are_not_there(reader: str, message: str) -> None:
         verify(two_outputs(reader))
 
 
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (NodeDef(name="n", op="Const", input=["x"]), "node 'n': Const takes 0 data inputs, it has 1"),
+        (NodeDef(name="n", op="NextIteration"), "node 'n': NextIteration takes 1 data inputs, it has 0"),
+        (
+            NodeDef(name="n", op="IdentityN", input=["x"], attr={"T": FLOATS}),
+            "node 'n': IdentityN takes 2 data inputs, it has 1",
+        ),
+    ],
+)
+def test_too_many_or_too_few_inputs(node: NodeDef, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        verify(graph_of(node))
+
+
 def test_an_unknown_op_in_a_function() -> None:
     item = graph_of(call())
     item.graph.library.function[0].node_def.add(name="odd", op="NoSuchOp")

@@ -57,6 +57,15 @@ class OpTable:
         """
         return node.op in self._functions or bool(self.function_attrs(node))
 
+    def input_count(self, op: str) -> int | None:
+        """How many tensors an op takes; None if its attributes tell.
+
+        Raises:
+            GraphError: as `signature`.
+        """
+        args = self.signature(NodeDef(op=op)).input_arg
+        return None if any(arg.number_attr or arg.type_list_attr for arg in args) else len(args)
+
     def input_types(self, node: NodeDef) -> list[int]:
         """The type (`DataType`) of each data input, by position.
 

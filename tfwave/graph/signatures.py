@@ -13,16 +13,17 @@ from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef
 
 
 def check_signatures(item: GraphItem, view: GraphView) -> None:
-    """Check the ops, functions and output ports that a graph and its library name.
+    """Check the ops, functions, inputs and output ports that a graph and its library name.
 
     Raises:
-        GraphError: an unknown op, a function that the library lacks, or an input that reads an output which its
-            source does not have; names the node.
+        GraphError: an unknown op, a function that the library lacks, too many or too few inputs, or an input that
+            reads an output which its source does not have; names the node.
     """
     table = OpTable.of(item.graph)
     _check_ops(view.nodes, item, table)
     for function in item.graph.library.function:
         _check_ops(function.node_def, item, table)
+    _check_inputs(view, item, table)
     _check_ports(view, item, table)
 
 
@@ -47,6 +48,20 @@ def _check_calls(node: NodeDef, value: AttrValue | None, functions: Container[st
         if called.name and called.name not in functions:
             raise GraphError(
                 f"node '{node.name}': it calls the function '{called.name}', which the graph's library lacks"
+            )
+
+
+def _check_inputs(view: GraphView, item: GraphItem, table: OpTable) -> None:
+    """A node has as many data inputs as its op takes; most ops always take the same number."""
+    fixed = {op: None if _is_custom(op, item) else table.input_count(op) for op in sorted(set(view.ops))}
+    for i, op in enumerate(view.ops):
+        count = fixed[op]
+        if count == view.data_fanins[i] or _is_custom(op, item):
+            continue
+        wanted = len(table.input_types(view.nodes[i])) if count is None else count
+        if wanted != view.data_fanins[i]:
+            raise GraphError(
+                f"node '{view.names[i]}': {op} takes {wanted} data inputs, it has {view.data_fanins[i]}"
             )
 
 
