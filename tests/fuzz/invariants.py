@@ -49,18 +49,18 @@ class Hang(BaseException):
 
 @contextmanager
 def time_limit(seconds: float = SECONDS) -> Generator[None]:
-    """Raise `Hang` in a block that takes longer, wall time."""
+    """Raise `Hang` in a block that takes longer, CPU time: nothing here waits, and the machine may be busy."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise Hang(f"more than {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def attempt(call: Callable[[], _T], *graphs: GraphDef) -> _T | None:
