@@ -118,7 +118,7 @@ class _Survey:
         self._planned = planned
         self._view = graph.view
         self._index = {name: i for i, name in enumerate(self._view.names)}
-        self._devices = place(graph.item, soft=True)
+        self._devices = place(graph.item, soft=True, view=graph.view)
         self._ops = OpTable.of(graph.item.graph)
         self._conditional = in_control_flow(self._view)
         fetched = [self._index[parse_input(name).node] for name in graph.item.fetches]

@@ -36,13 +36,15 @@ def insertion_order(view: GraphView) -> list[int]:
     return order
 
 
-def in_insertion_order(graph: GraphDef) -> GraphDef:
+def in_insertion_order(graph: GraphDef, view: GraphView | None = None) -> GraphDef:
     """The graph with its nodes in that order; one that is in order already is returned as it is.
+
+    `view` is the graph's, where it is at hand.
 
     Raises:
         GraphError: a malformed graph, or a cycle that is not a while loop; names its nodes.
     """
-    view = GraphView.of(graph)
+    view = view or GraphView.of(graph)
     order = insertion_order(view)
     if order == list(range(len(view))):
         return graph

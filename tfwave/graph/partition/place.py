@@ -18,11 +18,17 @@ from tfwave.graph.partition.devices import (
 from tfwave.graph.partition.pins import as_job
 from tfwave.graph.partition.signatures import IDENTITY_OPS, METADATA_OPS, Signatures, is_ref
 from tfwave.graph.partition.wiring import Wiring
+from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 
 def place(
-    item: GraphItem, *, devices: Sequence[str] = (), default: str = "", soft: bool = False
+    item: GraphItem,
+    *,
+    devices: Sequence[str] = (),
+    default: str = "",
+    soft: bool = False,
+    view: GraphView | None = None,
 ) -> dict[str, str]:
     """Place a graph, calls and functional control flow lowered as TensorFlow does before.
 
@@ -34,6 +40,7 @@ def place(
             If empty the first of `devices`, else CPU:0 of the chief's (master's, worker's) task 0, else of
             this process.
         soft: TensorFlow's soft placement: a device that is not there is replaced by another of its task.
+        view: of the item's graph, where it is at hand: saves indexing it again.
 
     Returns:
         The full device name of each node, by the node's name, and of those that lowering made.
@@ -42,7 +49,8 @@ def place(
         GraphError: a malformed graph; a device that is malformed, or not there, or not a CPU; nodes that must
             share a device and cannot. Names the nodes and the devices.
     """
-    graph = in_insertion_order(lower(as_job(item)).graph)
+    lowered = lower(as_job(item))
+    graph = in_insertion_order(lowered.graph, view if lowered is item else None)
     known = device_set(graph, devices, default)
     placed = placed_wiring(Wiring.of(graph), known, soft=soft)
     return dict(zip(placed.names, placed.devices, strict=True))
