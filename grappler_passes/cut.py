@@ -27,6 +27,9 @@ class Cut(GraphPass):
     each edge between devices is a `_Send` and a `_Recv`. All partitions are in one graph. Where fetches are known,
     what they do not need is left out.
 
+    Grappler knows no shape of a received tensor, and so may leave a sum as it is that it would else reorder: with
+    Grappler on, a cut graph can round differently in the last bit.
+
     `devices` are all devices of the job, by default those that the graph names; `default` is the client's.
     """
 
@@ -37,12 +40,10 @@ class Cut(GraphPass):
         """Cut, unless the graph is cut already."""
         if _is_cut(graph.view):
             return
-        if graph.item.handles is not None:
-            raise GraphError(
-                "a traced function cannot be cut in place: TensorFlow cuts its body at each call"
-            )
         partitions = cut(_whole(graph.item), devices=self.devices, default=self.default)
         wanted = _joined(partitions, frozenset(graph.view.names))
+        if graph.item.handles is not None:
+            wanted = _with_own_ends(graph, wanted)
         for name in graph.view.names:
             if name not in wanted and name != REMOVED:
                 graph.remove_node(name)
@@ -56,11 +57,30 @@ def _is_cut(view: GraphView) -> bool:
 
 
 def _whole(item: GraphItem) -> GraphItem:
-    """The graph with its fed and fetched nodes to be kept, instead of the client's ends of them."""
+    """The graph with its fed and fetched nodes to be kept, instead of the client's ends of them.
+
+    A traced function is cut with its ends: where a variable comes in decides where it is used.
+    """
+    if item.handles is not None:
+        return item
     if not item.fetches:
         return replace(item, feeds=(), preserve=frozenset())
     kept = {parse_input(name).node for name in (*item.feeds, *item.fetches)}
     return replace(item, feeds=(), fetches=(), preserve=item.preserve | kept)
+
+
+def _with_own_ends(graph: GraphRewriter, wanted: Mapping[str, NodeDef]) -> dict[str, NodeDef]:
+    """The inputs of a traced function as it names them, and its results read where they are made."""
+    ends: dict[str, NodeDef] = {}
+    for name, node in wanted.items():
+        if node.op == "_Arg":
+            placed = NodeDef()
+            placed.CopyFrom(graph.node(name))
+            placed.device = node.device
+            ends[name] = placed
+        elif node.op != "_Retval":
+            ends[name] = node
+    return ends
 
 
 def _become(graph: GraphRewriter, node: NodeDef) -> None:

@@ -26,10 +26,10 @@ LARGE = ["resnet50_step", "inception_v3_step"]
 """Seconds a step: once is enough for them where two tests run nearly the same."""
 
 
-def check_bits(name: str, transform: Transform) -> None:
+def check_bits(name: str, transform: Transform, settings: tuple[bool, ...] = (False, True)) -> None:
     sample = load(name)
     item = check_rewrite(transform, sample.item()).item
-    for grappler in (False, True):
+    for grappler in settings:
         got = sample.run(graph_bytes(item), grappler=grappler)
         assert same_bits(got, reference(name, grappler=grappler)), f"grappler={grappler}"
 
@@ -60,12 +60,21 @@ def _of_the_step_alone(item: GraphItem, view: GraphView) -> list[int]:
     return [node for node in outside if node in step and node not in others]
 
 
-@pytest.mark.parametrize("name", [name for name in SESSIONS if name not in LARGE])
+@pytest.mark.parametrize("name", [name for name in LOCAL if name not in LARGE])
 def test_cut(name: str) -> None:
-    check_bits(name, Cut(load(name).devices))
+    check_bits(name, Cut(load(name).devices), _settings(name))
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", LOCAL)
 def test_control_edges(name: str) -> None:
     devices = load(name).devices
-    check_bits(name, Pipeline((Cut(devices), NoteAll(), ControlEdges())))
+    check_bits(name, Pipeline((Cut(devices), NoteAll(), ControlEdges())), _settings(name))
+
+
+def _settings(name: str) -> tuple[bool, ...]:
+    """Grappler off and on.
+
+    Only off for the one sample in which its arithmetic optimizer turns chains of sums into one where it knows all
+    shapes: of a received tensor it knows none, so it sums a cut graph in another order.
+    """
+    return (False,) if name == "transformer_step" else (False, True)
