@@ -35,8 +35,8 @@ class AckWindow(GraphPass):
 
     The source keeps its time, and other devices read it as before. Grappler leaves holds and gates as they are.
     A window of 1 keeps the order strictly and costs a round trip per transfer; wider ones cost less and let
-    neighbours overtake each other. Where the fetches are known, only transfers that they need are ordered. What is in
-    a branch or a loop, or is no plain tensor, stays unordered; a remark says so.
+    neighbours overtake each other. Where the fetches are known, only transfers that they need are ordered. What is
+    in a branch or a loop, or is no plain tensor, stays unordered; a remark says so.
 
     Raises:
         PassError: a window under 1.
