@@ -20,6 +20,17 @@ def sha256_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def overlap(one: Path, other: Path) -> bool:
+    """Whether two places are one, or one lies within the other; symbolic links are followed."""
+    a, b = real_path(one), real_path(other)
+    return a == b or a in b.parents or b in a.parents
+
+
+def real_path(path: Path) -> Path:
+    """Without symbolic links; `Path.resolve` would raise where they form a loop."""
+    return Path(os.path.realpath(path))
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write to a temporary name beside `path`, then rename: readers never see a part.
 
@@ -32,7 +43,7 @@ def write_whole(path: Path, data: bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(data)
             return
-        target = Path(os.path.realpath(path))
+        target = real_path(path)
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
             temporary = Path(file.name)
             _fill(temporary, data, target)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfwave.capture.bundle import Bundle, is_bundle, load_bundle, save_bundle
 from tfwave.errors import BundleError
+from tfwave.files import overlap
 from tfwave.graph.item import GraphItem
 from tfwave.graph.serialize import check_serializable
 
@@ -40,8 +41,7 @@ class BundleGraphs:
         target = Path(out)
         if out == "-" or os.path.isfile(target):
             raise BundleError(f"cannot write '{out}': '{self.path}' is a bundle, which needs a directory")
-        inside, outside = Path(os.path.realpath(self.path)), Path(os.path.realpath(target))
-        if inside == outside or inside in outside.parents or outside in inside.parents:
+        if overlap(self.path, target):
             raise BundleError(
                 f"'{out}' is, or lies within, the bundle that was read, '{self.path}': choose another place"
             )

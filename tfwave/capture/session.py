@@ -16,12 +16,12 @@ from tfwave.capture.bundle import (
     save_bundle,
 )
 from tfwave.errors import BundleError
+from tfwave.graph.marks import STEP_MARKER_OP
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
 from tfwave.version import __version__
 
 DEFAULT_STEPS = 5
 DEFAULT_WARMUP = 2
-_MARKER_OP = "TfwaveStep"
 
 
 def capture_run(  # noqa: PLR0913
@@ -144,7 +144,7 @@ def _tracing(session: Any, steps: int, warmup: int) -> Generator[Tracer]:
 def _own_graph(graph: Any) -> GraphDef:
     """A partition graph in our own message type, without the nodes that the send hook adds."""
     own = GraphDef.FromString(graph.SerializeToString())
-    kept = [node for node in own.node if node.op != _MARKER_OP]
+    kept = [node for node in own.node if node.op != STEP_MARKER_OP]
     if len(kept) < len(own.node):
         copy = GraphDef(node=kept)
         del own.node[:]

@@ -22,7 +22,7 @@ DEVICE = "_tfwave_device"
 REMOVED_NODES = "_tfwave_removed"
 REMOVED = "tfwave/removed"
 STEP_MARKER_OP = "TfwaveStep"
-"""The op (followed by a number of its graph) that the send hook puts into the graphs of its own process."""
+"""The op that the send hook puts into the graphs of its own process."""
 
 
 def is_added(node: NodeDef) -> bool:

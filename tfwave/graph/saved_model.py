@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tfwave.errors import GraphError
-from tfwave.files import whole_directory
+from tfwave.files import overlap, real_path, whole_directory
 from tfwave.graph.item import GraphItem
 from tfwave.graph.load import read_bytes
 from tfwave.graph.serialize import check_serializable, serialize
@@ -90,7 +90,7 @@ class SavedModelDirectory:
             _check_kept(meta, graph, out)
         changed = any(graph != meta.item.graph for meta, graph in zip(self.meta_graphs, graphs, strict=True))
         data = serialize(_with_graphs(self.saved_model, graphs), out) if changed else None
-        with whole_directory(_real(Path(out))) as target:
+        with whole_directory(real_path(Path(out))) as target:
             _copy(self.path, target, leave=(SAVED_MODEL, FINGERPRINT) if changed else ())
             if data is not None:
                 (target / SAVED_MODEL).write_bytes(data)
@@ -172,18 +172,12 @@ def _check_target(source: Path, out: str) -> None:
         or (os.path.exists(target) and not os.path.isdir(target))
     ):
         raise GraphError(f"cannot write '{out}': '{source}' is a SavedModel, which needs a directory")
-    read, written = _real(source), _real(target)
-    if read == written or read in written.parents or written in read.parents:
+    if overlap(source, target):
         raise GraphError(
             f"'{out}' is, contains or lies within the SavedModel '{source}': choose another place"
         )
     if os.path.isdir(target) and any(target.iterdir()) and not (target / SAVED_MODEL).exists():
         raise GraphError(f"'{out}' is a directory with other files, not a SavedModel: choose another name")
-
-
-def _real(path: Path) -> Path:
-    """Without symbolic links; `Path.resolve` would raise where they form a loop."""
-    return Path(os.path.realpath(path))
 
 
 def _check_kept(meta: MetaGraph, graph: GraphDef, out: str) -> None:
