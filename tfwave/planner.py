@@ -73,7 +73,7 @@ def _destinations(view: GraphView, transfers: Sequence[Transfer], device: str | 
 
 def _predict(view: GraphView, order: Order, costs: CostModel) -> Predicted:
     bounds = find_bounds(view, [r.transfer for r in order], costs)
-    seconds = makespan(view, order, costs)
+    seconds = makespan(view, [r.transfer for r in order], costs)
     return Predicted(
         bounds.upper_seconds, bounds.lower_seconds, seconds, bounds.efficiency(seconds), bounds.speedup
     )

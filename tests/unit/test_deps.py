@@ -4,9 +4,10 @@ import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder
 from tfwave.errors import GraphError
+from tfwave.graph.levels import natural_ranks
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
-from tfwave.order.deps import Dependencies, bits, find_dependencies, natural_ranks
+from tfwave.order.deps import Dependencies, bits, find_dependencies
 
 SERVER, OTHER = SERVERS[:2]
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder
 from tfwave.cost.file import FileCosts
+from tfwave.cost.ticks import in_ticks, ticks_of
 from tfwave.errors import CostError
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
-from tfwave.order.ticks import in_ticks, ticks_of
 
 
 def test_decimal_sums_tie() -> None:

@@ -1,7 +1,7 @@
 """Transfers: the tensors that cross tasks, found in a view."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tfwave.errors import GraphError
@@ -77,6 +77,25 @@ def find_transfers(view: GraphView) -> Transfers:
     data = _number_ports(view, data)
     _refuse_duplicates(data)
     return Transfers(_sorted(data), _sorted(control))
+
+
+def destination_of(transfers: Sequence[Transfer]) -> str:
+    """The one device that all these transfers go to; empty for no transfers.
+
+    Raises:
+        GraphError: they go to several.
+    """
+    destinations = sorted({t.channel.destination for t in transfers})
+    if len(destinations) > 1:
+        raise GraphError(f"an order is for one device, but these transfers go to {', '.join(destinations)}")
+    return destinations[0] if destinations else ""
+
+
+def device_ops(view: GraphView, device: str) -> Iterator[int]:
+    """The ops that run on a device, or on none that is named; receives are transfers, not ops."""
+    for node, op in enumerate(view.ops):
+        if op not in RECV_OPS and view.nodes[node].device in ("", device):
+            yield node
 
 
 def is_control_only(view: GraphView, recv: int) -> bool:

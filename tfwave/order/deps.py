@@ -4,13 +4,12 @@ Sets of transfers are integers: bit i stands for `Dependencies.transfers[i]`.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfwave.errors import GraphError
-from tfwave.graph.names import natural_key
-from tfwave.graph.transfer import Transfer
-from tfwave.graph.view import RECV_OPS, GraphView
+from tfwave.graph.levels import longest_path_levels
+from tfwave.graph.transfer import Transfer, destination_of, device_ops
+from tfwave.graph.view import GraphView
 
 
 @dataclass(frozen=True)
@@ -50,35 +49,6 @@ def find_dependencies(view: GraphView, transfers: Sequence[Transfer]) -> Depende
     return Dependencies(ordered, ops, classes, blockers)
 
 
-def destination_of(transfers: Sequence[Transfer]) -> str:
-    """The one device that all these transfers go to; empty for no transfers.
-
-    Raises:
-        GraphError: they go to several.
-    """
-    destinations = sorted({t.channel.destination for t in transfers})
-    if len(destinations) > 1:
-        raise GraphError(f"an order is for one device, but these transfers go to {', '.join(destinations)}")
-    return destinations[0] if destinations else ""
-
-
-def device_ops(view: GraphView, device: str) -> Iterator[int]:
-    """The ops that run on a device, or on none that is named; receives are transfers, not ops."""
-    for node, op in enumerate(view.ops):
-        if op not in RECV_OPS and view.nodes[node].device in ("", device):
-            yield node
-
-
-def longest_path_levels(view: GraphView) -> list[int]:
-    """Per node: the edges on the longest path that leads to it."""
-    levels = [0] * len(view)
-    for node in view.topological_order:
-        fanins = view.forward_fanins(node)
-        if fanins:
-            levels[node] = 1 + max([levels[f] for f in fanins])
-    return levels
-
-
 def in_tie_order(
     view: GraphView, transfers: Sequence[Transfer], levels: Sequence[int]
 ) -> tuple[Transfer, ...]:
@@ -89,19 +59,6 @@ def in_tie_order(
         return min(consumers, default=levels[transfer.recv] + 1), transfer.sort_key
 
     return tuple(sorted(transfers, key=tie_key))
-
-
-def natural_ranks(view: GraphView, ops: Collection[int], levels: Sequence[int]) -> dict[int, int]:
-    """Rank of each op by (level, name with its numbers as numbers, device)."""
-    by_level: dict[int, list[int]] = defaultdict(list)
-    for op in ops:
-        by_level[levels[op]].append(op)
-
-    def name_key(op: int) -> tuple[object, ...]:
-        return natural_key(view.names[op]), view.names[op], view.nodes[op].device
-
-    ordered = [op for _, group in sorted(by_level.items()) for op in sorted(group, key=name_key)]
-    return {op: rank for rank, op in enumerate(ordered)}
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfwave.cost.model import CostModel
+from tfwave.cost.ticks import ticks_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import bits, find_dependencies
 from tfwave.order.order import Order, ranked_in_turn
-from tfwave.order.ticks import ticks_of
 
 _NEVER = 1 << 62
 """+inf in ticks: above every sum of costs."""

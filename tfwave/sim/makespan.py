@@ -5,17 +5,16 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from tfwave.cost.model import CostModel
+from tfwave.cost.ticks import Ticks, ticks_of
 from tfwave.errors import PlanError
+from tfwave.graph.levels import longest_path_levels, natural_ranks
 from tfwave.graph.names import Channel
-from tfwave.graph.transfer import Transfer
+from tfwave.graph.transfer import Transfer, destination_of, device_ops
 from tfwave.graph.view import GraphView
-from tfwave.order.deps import destination_of, device_ops, longest_path_levels, natural_ranks
-from tfwave.order.order import Order
-from tfwave.order.ticks import Ticks, ticks_of
 
 
-def makespan(view: GraphView, order: Order, costs: CostModel) -> float:
-    """Seconds until the device that the order is for has run all its ops and received all transfers.
+def makespan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> float:
+    """Seconds until the device that transfers go to has run all its ops and received them all, in their order.
 
     Each channel sends its transfers one after another in the order's sequence, each not before all that its
     `_Recv` waits for is done. One compute resource runs the device's ops and never idles while one is ready;
@@ -31,7 +30,6 @@ def makespan(view: GraphView, order: Order, costs: CostModel) -> float:
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle, or transfers into more than one device.
     """
-    transfers = [ranked.transfer for ranked in order]
     ops = list(device_ops(view, destination_of(transfers)))
     ticks = ticks_of(view, ops, transfers, costs)
     run = _Run(view, ops, transfers, ticks)

@@ -99,7 +99,7 @@ def measure(name: str, graph: GraphDef, runs: int) -> dict[str, str | int | floa
     seconds: dict[str, str | int | float] = {"case": name, "sets": sets, "load": loaded}
     for policy in ("tic", "tac", "fifo"):
         seconds[policy] = _cpu_seconds(_policy_run(find_policy(policy), view, sized, costs), runs)
-    order = find_policy("tac")(view, sized, costs)
+    order = [ranked.transfer for ranked in find_policy("tac")(view, sized, costs)]
     seconds["makespan"] = _cpu_seconds(lambda: makespan(view, order, costs), runs)
     return seconds
 
