@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from tfwave.plan.io import load_plan as load_plan
     from tfwave.plan.io import save_plan as save_plan
     from tfwave.plan.plan import Plan as Plan
-    from tfwave.runtime.control import ControlClient as ControlClient
-    from tfwave.runtime.credentials import Credentials as Credentials
-    from tfwave.runtime.grappler import in_grappler as in_grappler
-    from tfwave.runtime.install import install as install
+    from tfwave.runtime.control.client import ControlClient as ControlClient
+    from tfwave.runtime.control.credentials import Credentials as Credentials
+    from tfwave.runtime.live.grappler import in_grappler as in_grappler
+    from tfwave.runtime.live.install import install as install
     from tfwave.runtime.server import Server as Server
 
 _HOMES = {
     "Bundle": "tfwave.capture.bundle",
-    "ControlClient": "tfwave.runtime.control",
-    "Credentials": "tfwave.runtime.credentials",
+    "ControlClient": "tfwave.runtime.control.client",
+    "Credentials": "tfwave.runtime.control.credentials",
     "GraphItem": "tfwave.graph.item",
     "GraphPass": "tfwave.passes.base",
     "GraphRewriter": "tfwave.graph.rewriter",
@@ -45,8 +45,8 @@ _HOMES = {
     "TfwaveError": "tfwave.errors",
     "capture_run": "tfwave.capture.session",
     "capture_session": "tfwave.capture.session",
-    "in_grappler": "tfwave.runtime.grappler",
-    "install": "tfwave.runtime.install",
+    "in_grappler": "tfwave.runtime.live.grappler",
+    "install": "tfwave.runtime.live.install",
     "load_bundle": "tfwave.capture.bundle",
     "load_graph": "tfwave.graph.load",
     "load_plan": "tfwave.plan.io",

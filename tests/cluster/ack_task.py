@@ -22,7 +22,7 @@ from tfwave.capture.session import capture_session
 from tfwave.demo.child import Channel
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.io import load_plan
-from tfwave.runtime.install import install
+from tfwave.runtime.live.install import install
 
 v1 = tf.compat.v1
 SERVER = "/job:ps/replica:0/task:0/device:CPU:0"

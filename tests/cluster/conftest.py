@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.cluster import Cluster, hooked
-from tfwave.runtime.control import ControlClient
+from tfwave.runtime.control.client import ControlClient
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ def main() -> None:
     from tests.cluster.model import by_step, device
     from tests.plans import plan_by_hand
     from tfwave.graph.names import Channel
-    from tfwave.runtime.control import ControlClient
+    from tfwave.runtime.control.client import ControlClient
 
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(request["cluster"]))
     strategy = tf.distribute.ParameterServerStrategy(resolver)

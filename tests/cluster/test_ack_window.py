@@ -29,7 +29,7 @@ from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.report.conformance import inversions
-from tfwave.runtime.control import ControlClient
+from tfwave.runtime.control.client import ControlClient
 
 WHY_NOT = NamespaceNetwork.available()
 pytestmark = [

@@ -24,7 +24,7 @@ from tests.plans import refusal_of
 from tfwave.errors import EnforcerError
 from tfwave.plan.io import to_proto
 from tfwave.plan.plan import Plan
-from tfwave.runtime.control import ControlClient
+from tfwave.runtime.control.client import ControlClient
 
 v1 = tf.compat.v1
 

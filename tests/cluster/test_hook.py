@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.model import VARIABLES, Model, build, by_step, plan_of, sends
 from tfwave.errors import EnforcerError
-from tfwave.runtime.control import ControlClient
+from tfwave.runtime.control.client import ControlClient
 from tfwave.runtime.hook import Hook
 from tfwave.runtime.server import Server
 

@@ -15,7 +15,7 @@ from tfwave.demo.network import LoopbackNetwork, NamespaceNetwork, Network, open
 from tfwave.demo.processes import Task, Tasks
 from tfwave.demo.server_task import MODULE, control_address
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
-from tfwave.runtime.control import ControlClient
+from tfwave.runtime.control.client import ControlClient
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -11,7 +11,7 @@ from tests.cluster.cluster import Cluster, enforced
 from tests.cluster.job import run_chief
 from tests.cluster.model import build, by_step, plan_of, sends
 from tfwave.errors import EnforcerError
-from tfwave.runtime.control import ControlClient
+from tfwave.runtime.control.client import ControlClient
 from tfwave.runtime.proxy.behind import BehindProxy
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(120)]

@@ -22,9 +22,9 @@ from tests.cluster.speaker import Process, end, read_line
 from tests.controlled import flood, open_channel, raw_call
 from tfwave.errors import EnforcerError
 from tfwave.plan.plan import Plan
-from tfwave.runtime.control import ControlClient
-from tfwave.runtime.credentials import Credentials
-from tfwave.runtime.tf_config import control_addresses, parse_tf_config
+from tfwave.runtime.control.client import ControlClient
+from tfwave.runtime.control.credentials import Credentials
+from tfwave.runtime.control.tf_config import control_addresses, parse_tf_config
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150)]
 

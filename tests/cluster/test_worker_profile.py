@@ -10,7 +10,7 @@ from tests.cluster.cluster import free_addresses, serving, start
 from tests.cluster.job import run_chief
 from tests.cluster.traced_chief import LAYERS, STEPS
 from tfwave.graph.names import Channel, edge_source
-from tfwave.runtime.xplane import Trace, WireRun, op_samples, read_trace
+from tfwave.runtime.trace.xplane import Trace, WireRun, op_samples, read_trace
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(120)]
 

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfwave.capture.function import function_name
-from tfwave.runtime.profiler import Profiler
+from tfwave.runtime.trace.profiler import Profiler
 
 LAYERS = 4
 STEPS = 5

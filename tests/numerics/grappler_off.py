@@ -4,7 +4,7 @@ import sys
 
 from tests.numerics.gates import Nothing
 from tests.numerics.test_grappler import optimized
-from tfwave.runtime.grappler import in_grappler
+from tfwave.runtime.live.grappler import in_grappler
 
 before = optimized()
 with in_grappler(Nothing()):

@@ -5,7 +5,7 @@ import sys
 import tensorflow as tf
 
 from tests.numerics.gates import Gates
-from tfwave.runtime.grappler import in_grappler
+from tfwave.runtime.live.grappler import in_grappler
 
 server = tf.distribute.Server.create_local_server()
 with in_grappler(Gates()):

@@ -20,8 +20,8 @@ from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.graph.item import GraphItem
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.base import GraphPass
-from tfwave.runtime.grappler import in_grappler
-from tfwave.runtime.grappler_plugin import refuse_other_plugins
+from tfwave.runtime.live.grappler import in_grappler
+from tfwave.runtime.live.grappler_plugin import refuse_other_plugins
 
 v1 = tf.compat.v1
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)

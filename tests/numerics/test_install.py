@@ -17,7 +17,7 @@ from tfwave.errors import EnforcerError, GraphError
 from tfwave.graph.edits import NodeAdded
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.pipeline import Pipeline
-from tfwave.runtime.install import install
+from tfwave.runtime.live.install import install
 
 v1 = tf.compat.v1
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)

@@ -10,7 +10,7 @@ from tests.numerics.corpus import places
 from tests.numerics.gates import PREFIX, DropTanh, Failing, Gates, MoveTanh, SwapInputs
 from tfwave.errors import EnforcerError, GraphError
 from tfwave.passes.pipeline import Pipeline
-from tfwave.runtime.install import install
+from tfwave.runtime.live.install import install
 
 v1 = tf.compat.v1
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)

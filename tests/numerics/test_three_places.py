@@ -30,8 +30,8 @@ from tfwave.passes.pipeline import Pipeline
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tfwave.runtime.grappler import in_grappler
-from tfwave.runtime.install import install
+from tfwave.runtime.live.grappler import in_grappler
+from tfwave.runtime.live.install import install
 
 pytestmark = pytest.mark.tensorflow
 

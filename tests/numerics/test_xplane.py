@@ -16,8 +16,8 @@ from tensorflow.python.eager import context
 from tfwave.capture.function import function_name
 from tfwave.cost.model import FREE_OPS
 from tfwave.errors import EnforcerError
-from tfwave.runtime.profiler import Profiler
-from tfwave.runtime.xplane import Trace, op_samples, read_trace
+from tfwave.runtime.trace.profiler import Profiler
+from tfwave.runtime.trace.xplane import Trace, op_samples, read_trace
 
 pytestmark = pytest.mark.tensorflow
 
@@ -201,9 +201,7 @@ def test_a_forgotten_trace_ends_by_itself(profiler: Profiler, target: str) -> No
 
 
 def test_a_trace_ends_with_the_process_that_asked(profiler: Profiler, target: str) -> None:
-    asks = (
-        f"import os\nfrom tfwave.runtime.profiler import Profiler\nProfiler({target!r}).start()\nos._exit(0)"
-    )
+    asks = f"import os\nfrom tfwave.runtime.trace.profiler import Profiler\nProfiler({target!r}).start()\nos._exit(0)"
     subprocess.run([sys.executable, "-c", asks], check=True, timeout=30)
     end = time.monotonic() + 10
     while True:

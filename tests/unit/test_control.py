@@ -19,11 +19,10 @@ from tfwave.graph.names import Channel
 from tfwave.plan.io import to_proto
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2, plan_pb2
-from tfwave.runtime import control_service
-from tfwave.runtime.control import MESSAGE_BYTES, ControlClient
-from tfwave.runtime.control_service import ControlServer, serve
-from tfwave.runtime.credentials import Credentials
-from tfwave.runtime.gate import (
+from tfwave.runtime.control import service as control_service
+from tfwave.runtime.control.client import MESSAGE_BYTES, ControlClient
+from tfwave.runtime.control.credentials import Credentials
+from tfwave.runtime.control.gate import (
     BURST,
     CALLS_PER_SECOND,
     LOG_BURST,
@@ -31,6 +30,7 @@ from tfwave.runtime.gate import (
     RateLimit,
     RefusalLog,
 )
+from tfwave.runtime.control.service import ControlServer, serve
 
 TOKEN = "a token of 16 or more".replace(" ", "-")
 

@@ -11,9 +11,9 @@ import pytest
 from tests.controlled import FakeHook
 from tests.tls import Authority, authority
 from tfwave.errors import EnforcerError
-from tfwave.runtime.control import ControlClient
-from tfwave.runtime.control_service import serve
-from tfwave.runtime.credentials import MIN_TOKEN, Credentials, find_credentials
+from tfwave.runtime.control.client import ControlClient
+from tfwave.runtime.control.credentials import MIN_TOKEN, Credentials, find_credentials
+from tfwave.runtime.control.service import serve
 
 TOKEN = "0123456789abcdef"
 OTHER = "0123456789abcdeF"

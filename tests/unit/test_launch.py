@@ -9,8 +9,8 @@ import pytest
 from tests.unit.conftest import Command
 from tfwave.errors import EnforcerError
 from tfwave.runtime import launch as module
+from tfwave.runtime.control.tf_config import control_addresses, read_tf_config, this_task
 from tfwave.runtime.launch import LocalJob, local_servers, run_chief
-from tfwave.runtime.tf_config import control_addresses, read_tf_config, this_task
 
 JOB = LocalJob(
     cluster={"chief": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"], "worker": ["127.0.0.1:3", "127.0.0.1:4"]},

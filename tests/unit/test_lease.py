@@ -9,9 +9,9 @@ from tests.controlled import FakeHook
 from tests.plans import plan_by_hand
 from tfwave.errors import EnforcerError
 from tfwave.graph.names import Channel
-from tfwave.runtime.control import ControlClient
-from tfwave.runtime.control_service import serve
-from tfwave.runtime.lease import Lease
+from tfwave.runtime.control.client import ControlClient
+from tfwave.runtime.control.lease import Lease
+from tfwave.runtime.control.service import serve
 
 SHORT, LONG = 0.2, 5.0
 PLAN = plan_by_hand({Channel("a", "b"): ("edge_1_w",)})

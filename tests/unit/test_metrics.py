@@ -12,7 +12,7 @@ import pytest
 
 from tfwave.errors import EnforcerError
 from tfwave.proto import control_pb2
-from tfwave.runtime.metrics import CLIENT_SECONDS, MetricsServer, exposition, serve_metrics
+from tfwave.runtime.control.metrics import CLIENT_SECONDS, MetricsServer, exposition, serve_metrics
 
 COUNTERS = [field.name for field in control_pb2.Counters.DESCRIPTOR.fields]
 STATUS = control_pb2.Status(

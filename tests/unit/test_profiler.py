@@ -12,8 +12,8 @@ import pytest
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.proto.profiler_pb2 import ProfileRequest, ProfileResponse, TerminateRequest, TerminateResponse
-from tfwave.runtime import profiler as module
-from tfwave.runtime.profiler import Profiler
+from tfwave.runtime.trace import profiler as module
+from tfwave.runtime.trace.profiler import Profiler
 
 
 class OldService:

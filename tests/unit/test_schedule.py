@@ -20,7 +20,7 @@ from tfwave.errors import EnforcerError
 from tfwave.graph.names import Channel
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2
-from tfwave.runtime.control_service import ControlServer, serve
+from tfwave.runtime.control.service import ControlServer, serve
 
 PS = "/job:ps/replica:0/task:0"
 DEVICES = [WORKER, WORKER.replace("task:0", "task:1")]

@@ -16,7 +16,7 @@ from tfwave.graph.names import Channel
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2
 from tfwave.report.conformance import HandOff
-from tfwave.runtime.control_service import ControlServer, serve
+from tfwave.runtime.control.service import ControlServer, serve
 
 PS = [f"/job:ps/replica:0/task:{i}" for i in range(2)]
 WORKERS = [f"/job:worker/replica:0/task:{i}" for i in range(2)]

@@ -8,8 +8,14 @@ import pytest
 
 from tfwave.errors import EnforcerError
 from tfwave.graph.names import task_of
-from tfwave.runtime.address import listening_address
-from tfwave.runtime.tf_config import TfConfig, control_addresses, parse_tf_config, read_tf_config, this_task
+from tfwave.runtime.control.address import listening_address
+from tfwave.runtime.control.tf_config import (
+    TfConfig,
+    control_addresses,
+    parse_tf_config,
+    read_tf_config,
+    this_task,
+)
 
 PS, WORKER = "/job:ps/replica:0/task:", "/job:worker/replica:0/task:"
 KUBEFLOW = {

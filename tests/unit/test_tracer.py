@@ -11,7 +11,7 @@ from tests.unit.test_xplane import CALL, CHANNEL, KEY, PROCESS, Space
 from tfwave.errors import EnforcerError
 from tfwave.proto.profiler_pb2 import ProfileRequest, ProfileResponse, TerminateRequest, TerminateResponse
 from tfwave.runtime.hook import Arrival, Arrivals
-from tfwave.runtime.tracer import TRACE_SECONDS, Tracer
+from tfwave.runtime.trace.tracer import TRACE_SECONDS, Tracer
 
 FUNCTION = "__inference_step_9"
 

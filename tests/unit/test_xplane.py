@@ -7,7 +7,7 @@ import pytest
 from tfwave.errors import CostError
 from tfwave.graph.names import Channel
 from tfwave.proto.profiler_pb2 import XEvent, XLine, XPlane, XSpace
-from tfwave.runtime.xplane import OpRun, WireRun, op_samples, read_trace
+from tfwave.runtime.trace.xplane import OpRun, WireRun, op_samples, read_trace
 
 CALL = "EagerLocalExecute: __inference_step_9"
 PROCESS = "ExecutorState::Process"

@@ -6,7 +6,7 @@ from typing import Any
 from tfwave.graph.partition.cut import cut
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
-from tfwave.runtime.replay import traced_item
+from tfwave.runtime.live.replay import traced_item
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,16 @@ import typer
 
 from tfwave.cli.errors import said_in_one_line
 from tfwave.errors import EnforcerError
-from tfwave.runtime.address import listening_address
-from tfwave.runtime.credentials import find_credentials
+from tfwave.runtime.control.address import listening_address
+from tfwave.runtime.control.credentials import find_credentials
+from tfwave.runtime.control.tf_config import (
+    TfConfig,
+    control_address,
+    parse_tf_config,
+    read_tf_config,
+    this_task,
+)
 from tfwave.runtime.server import Server
-from tfwave.runtime.tf_config import TfConfig, control_address, parse_tf_config, read_tf_config, this_task
 
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 

@@ -14,7 +14,7 @@ from tfwave.graph.names import Channel
 from tfwave.plan.plan import Plan
 from tfwave.proto.control_pb2 import Reason
 from tfwave.report.conformance import HandOff
-from tfwave.runtime.control import ControlClient
+from tfwave.runtime.control.client import ControlClient
 
 START_SECONDS = 180.0
 STEP_SECONDS = 60.0

@@ -10,7 +10,7 @@ from typing import Any
 
 from tfwave.demo.child import Channel
 from tfwave.errors import EnforcerError
-from tfwave.runtime.address import UNIX
+from tfwave.runtime.control.address import UNIX
 
 MODULE = "tfwave.demo.server_task"
 

@@ -11,8 +11,8 @@ from tfwave.graph.names import Channel, task_of
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2
 from tfwave.report.conformance import HandOff
-from tfwave.runtime.control import ControlClient
-from tfwave.runtime.credentials import Credentials
+from tfwave.runtime.control.client import ControlClient
+from tfwave.runtime.control.credentials import Credentials
 
 LEASE_SECONDS = 300.0
 """After a chief's last call its plans are forgotten: the next chief's functions may have the same names.

@@ -9,9 +9,15 @@ from tfwave.distribute.schedule import Schedule
 from tfwave.distribute.servers import Servers
 from tfwave.distribute.settings import Settings
 from tfwave.errors import EnforcerError
+from tfwave.runtime.control.credentials import Credentials, find_credentials
+from tfwave.runtime.control.tf_config import (
+    VARIABLE,
+    TfConfig,
+    TfwaveConfig,
+    control_addresses,
+    read_tf_config,
+)
 from tfwave.runtime.coordinator import coordinator_of
-from tfwave.runtime.credentials import Credentials, find_credentials
-from tfwave.runtime.tf_config import VARIABLE, TfConfig, TfwaveConfig, control_addresses, read_tf_config
 
 Enforcer = Literal["auto", "hook", "proxy"]
 
@@ -46,7 +52,7 @@ def wrap(  # noqa: PLR0913
         enforcer: what the servers must order with; "auto" takes what they have, and goes on unordered, with a
             warning, if they have nothing.
         control: control addresses of all tasks by job, ``{"ps": [...], "worker": [...]}``; by default those of
-            TF_CONFIG, or TensorFlow's ports plus 1000 (see `tfwave.runtime.tf_config`).
+            TF_CONFIG, or TensorFlow's ports plus 1000 (see `tfwave.runtime.control.tf_config`).
         credentials: for the control services; by default the token in TFWAVE_TOKEN, if there is one.
         trace_steps: for how many steps to measure, and then to trace.
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
-from tfwave.runtime.control import check_reach
-from tfwave.runtime.control_service import Controlled, serve
-from tfwave.runtime.credentials import Credentials
+from tfwave.runtime.control.client import check_reach
+from tfwave.runtime.control.credentials import Credentials
+from tfwave.runtime.control.metrics import serve_metrics
+from tfwave.runtime.control.service import Controlled, serve
 from tfwave.runtime.hook import Hook
-from tfwave.runtime.metrics import serve_metrics
 from tfwave.runtime.native import find_compiler
 from tfwave.runtime.proxy.behind import BehindProxy
-from tfwave.runtime.tracer import Tracer
+from tfwave.runtime.trace.tracer import Tracer
 
 PROTOCOL = "grpc+tfwave"
 DEFAULT_CONTROL = "127.0.0.1:0"
@@ -84,9 +84,9 @@ class Server:
             port: where to listen, if not at the port that the cluster names.
             enforcer: "hook" (native, needs a C++ compiler once), "proxy" (costs about a millisecond a tensor), or
                 "auto": the proxy only where no compiler is.
-            control: where the control service listens; see `tfwave.runtime.control_service.serve`.
+            control: where the control service listens; see `tfwave.runtime.control.service.serve`.
             credentials: what must be proved to it; needed beyond loopback. TensorFlow's own port knows none.
-            metrics: where to serve Prometheus metrics (see `tfwave.runtime.metrics.serve_metrics`); None: not.
+            metrics: where to serve Prometheus metrics (see `serve_metrics`); None: not.
 
         Raises:
             EnvironmentUnsupported: no supported TensorFlow, or the hook is wanted and no compiler is there.

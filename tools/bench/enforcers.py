@@ -31,7 +31,7 @@ from tfwave.demo.processes import Task, Tasks
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
 from tfwave.report.conformance import inversions
-from tfwave.runtime.control import ControlClient
+from tfwave.runtime.control.client import ControlClient
 from tools.bench.interleaved import figures, run_interleaved, wire_seconds
 
 BITS_PER_SECOND = 1e9

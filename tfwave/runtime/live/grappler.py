@@ -10,7 +10,7 @@ from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import Transform
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tfwave.runtime.grappler_plugin import Plugin, PluginCall
+from tfwave.runtime.live.grappler_plugin import Plugin, PluginCall
 
 _REGISTERING = Lock()
 

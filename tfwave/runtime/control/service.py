@@ -14,11 +14,11 @@ from tfwave.errors import EnforcerError, PlanError, TfwaveError
 from tfwave.plan.io import from_proto
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2, control_pb2_grpc
-from tfwave.runtime.address import UNIX, refuse_taken_socket
-from tfwave.runtime.control import CHANNEL_OPTIONS, check_reach
-from tfwave.runtime.credentials import Credentials
-from tfwave.runtime.gate import BURST, CALLS_PER_SECOND, Gate, RateLimit, RefusalLog
-from tfwave.runtime.lease import Lease
+from tfwave.runtime.control.address import UNIX, refuse_taken_socket
+from tfwave.runtime.control.client import CHANNEL_OPTIONS, check_reach
+from tfwave.runtime.control.credentials import Credentials
+from tfwave.runtime.control.gate import BURST, CALLS_PER_SECOND, Gate, RateLimit, RefusalLog
+from tfwave.runtime.control.lease import Lease
 
 CONCURRENT_CALLS = 2 * BURST
 """Calls accepted and not answered; gRPC refuses the next ones."""
@@ -50,7 +50,7 @@ class Controlled(Protocol):
 
 
 class Traced(Protocol):
-    """What a control service traces with: `tfwave.runtime.tracer.Tracer`."""
+    """What a control service traces with: `tfwave.runtime.trace.tracer.Tracer`."""
 
     def start(self) -> None: ...
     def stop(self) -> control_pb2.Trace: ...
@@ -81,9 +81,9 @@ def serve(
 ) -> ControlServer:
     """Let other processes control `hook`.
 
-    Calls are limited in size (`MESSAGE_BYTES` of `tfwave.runtime.control`), in rate (`tfwave.runtime.gate`) and
-    in number at a time (`CONCURRENT_CALLS`): beyond it they are refused with RESOURCE_EXHAUSTED. A plan is
-    checked whole before the hook sees it. The logger "tfwave.control" tells what was refused, but for what gRPC
+    Calls are limited in size (`MESSAGE_BYTES`), in rate (`tfwave.runtime.control.gate`) and in number at a time
+    (`CONCURRENT_CALLS`): beyond it they are refused with RESOURCE_EXHAUSTED. A plan is checked whole before the
+    hook sees it. The logger "tfwave.control" tells what was refused, but for what gRPC
     refuses by itself: a failed TLS handshake, too large a message, too many calls at a time.
 
     Args:

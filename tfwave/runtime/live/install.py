@@ -6,9 +6,9 @@ from typing import Any
 
 from tfwave.errors import EnforcerError
 from tfwave.passes.base import Transform
-from tfwave.runtime.replay import live_item, rewrite_live, traced_item
-from tfwave.runtime.retrace import find_functions, retraced, run_eagerly
-from tfwave.runtime.sessions import graph_and_sessions, refuse_running
+from tfwave.runtime.live.replay import live_item, rewrite_live, traced_item
+from tfwave.runtime.live.retrace import find_functions, retraced, run_eagerly
+from tfwave.runtime.live.sessions import graph_and_sessions, refuse_running
 
 
 @contextmanager

@@ -75,7 +75,7 @@ class Profiler:
             raise
 
     def stop(self) -> bytes:
-        """End the trace, if its time has not; a serialized XSpace, for `tfwave.runtime.xplane.read_trace`.
+        """End the trace, if its time has not; a serialized XSpace, for `tfwave.runtime.trace.xplane.read_trace`.
 
         Raises:
             EnforcerError: none was begun, or the server is gone.

@@ -16,7 +16,7 @@ def check_address(address: str, *, guarded: bool = False) -> None:
 
     Args:
         address: where a control service listens or is reached.
-        guarded: whether calls prove who makes them; see `tfwave.runtime.credentials`.
+        guarded: whether calls prove who makes them; see `tfwave.runtime.control.credentials`.
 
     Raises:
         EnforcerError: it is malformed, or open to other machines without credentials.

@@ -17,7 +17,7 @@ from tfwave.graph.item import GraphItem
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime import native
 
-OTHER_WAYS = "use tfwave.runtime.install on the function or graph, or rewrite the graph offline"
+OTHER_WAYS = "use tfwave.runtime.live.install on the function or graph, or rewrite the graph offline"
 
 _INTERFACE = (0, 0, 1)
 _INIT = "_ZN10tensorflow8grappler15InitGraphPluginEPFvP30TP_OptimizerRegistrationParamsP10TSL_StatusE"

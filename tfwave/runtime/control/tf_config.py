@@ -17,7 +17,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from tfwave.errors import EnforcerError
-from tfwave.runtime.address import check_address, split_address
+from tfwave.runtime.control.address import check_address, split_address
 
 VARIABLE = "TF_CONFIG"
 SERVED_JOBS = ("ps", "worker")

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from tfwave.graph.names import Channel
 from tfwave.proto import control_pb2
 from tfwave.runtime.hook import Arrival, Hook
-from tfwave.runtime.profiler import Profiler
-from tfwave.runtime.xplane import Trace, WireRun, read_trace
+from tfwave.runtime.trace.profiler import Profiler
+from tfwave.runtime.trace.xplane import Trace, WireRun, read_trace
 
 TRACE_SECONDS = 120.0
 """A trace that nobody stops ends by itself after this time."""

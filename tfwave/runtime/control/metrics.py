@@ -11,7 +11,7 @@ from typing import Any
 
 from tfwave.errors import EnforcerError
 from tfwave.proto import control_pb2
-from tfwave.runtime.address import split_address
+from tfwave.runtime.control.address import split_address
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PATH = "/metrics"

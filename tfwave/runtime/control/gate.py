@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from tfwave.runtime.credentials import TOKEN_HEADER, token_header
+from tfwave.runtime.control.credentials import TOKEN_HEADER, token_header
 
 CALLS_PER_SECOND = 200.0
 BURST = 256

@@ -11,8 +11,8 @@ from tfwave.errors import EnforcerError
 from tfwave.plan.io import to_proto
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2, control_pb2_grpc
-from tfwave.runtime.address import UNIX, check_address
-from tfwave.runtime.credentials import Credentials
+from tfwave.runtime.control.address import UNIX, check_address
+from tfwave.runtime.control.credentials import Credentials
 
 MESSAGE_BYTES = 32 << 20
 """Of the largest message, either way: a plan of over 100,000 transfers. Bigger ones are refused unread."""
@@ -124,7 +124,7 @@ class ControlClient:
         return self._call("Conformance", control_pb2.ConformanceRequest(cursor=cursor))
 
     def start_trace(self) -> control_pb2.Status:
-        """Have the process note what its ops take and when tensors arrive; see `tfwave.runtime.tracer.Tracer`."""
+        """Have the process note what its ops take and when tensors arrive: see `Tracer`."""
         return self._call("StartTrace", control_pb2.StartTraceRequest())
 
     def stop_trace(self) -> control_pb2.Trace:
