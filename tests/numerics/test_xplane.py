@@ -201,7 +201,10 @@ def test_a_forgotten_trace_ends_by_itself(profiler: Profiler, target: str) -> No
 
 
 def test_a_trace_ends_with_the_process_that_asked(profiler: Profiler, target: str) -> None:
-    asks = f"import os\nfrom tfwave.runtime.trace.profiler import Profiler\nProfiler({target!r}).start()\nos._exit(0)"
+    asks = (
+        "import os\nfrom tfwave.runtime.trace.profiler import Profiler\n"
+        f"Profiler({target!r}).start()\nos._exit(0)"
+    )
     subprocess.run([sys.executable, "-c", asks], check=True, timeout=30)
     end = time.monotonic() + 10
     while True:
