@@ -1,0 +1,1 @@
+"""Cutting variables into blocks: which can be, how, and what computes them block by block."""
