@@ -14,6 +14,7 @@ TEST = [
     "pytest>=8.2",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.6",
+    "simpy>=4.1",
 ]
 DEV = [*TEST, "import-linter>=2.1", "pyright[nodejs]>=1.1.400", "ruff>=0.11"]
 

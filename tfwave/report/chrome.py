@@ -1,17 +1,16 @@
 """Traced steps as a Chrome/Perfetto trace (open it at ui.perfetto.dev)."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfwave.capture.step_stats import transfer_records
 from tfwave.proto.tensorflow_pb2 import StepStats
+from tfwave.sim.chrome import Row, span, trace_text
 
 
 def chrome_trace(steps: Mapping[str, StepStats]) -> str:
     """One process a step and device, threads as TensorFlow's, transfers on rows of their own channel."""
-    events = [event for name, stats in steps.items() for event in _events(name, stats)]
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
+    return trace_text(event for name, stats in steps.items() for event in _events(name, stats))
 
 
 def _events(name: str, stats: StepStats) -> Iterator[dict[str, Any]]:
@@ -21,19 +20,9 @@ def _events(name: str, stats: StepStats) -> Iterator[dict[str, Any]]:
             if event.node_name == "RecvTensor":
                 continue
             start, seconds = event.all_start_micros - origin, event.all_end_rel_micros / 1e6
-            yield _event(f"{name}: {device.device}", event.thread_id, event.node_name, start / 1e6, seconds)
+            row = Row(f"{name}: {device.device}", event.thread_id)
+            yield span(row, event.node_name, start / 1e6, seconds)
     for record in transfer_records(stats):
         seconds = record.end_seconds - record.start_seconds
-        row = f"{name}: transfers {record.channel}"
-        yield _event(row, 0, record.edge, record.start_seconds, seconds) | {"args": {"bytes": record.bytes}}
-
-
-def _event(process: str, thread: int, name: str, start_seconds: float, seconds: float) -> dict[str, Any]:
-    return {
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "name": name,
-        "ts": start_seconds * 1e6,
-        "dur": seconds * 1e6,
-    }
+        row = Row(f"{name}: transfers {record.channel}")
+        yield span(row, record.edge, record.start_seconds, seconds, {"bytes": record.bytes})

@@ -1,0 +1,128 @@
+"""A step of a job on a cluster, all its devices at once, under the orders of its channels."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tfwave.cost.model import CostModel
+from tfwave.errors import PlanError
+from tfwave.graph.names import Channel, TransferKey
+from tfwave.graph.transfer import Transfer, Transfers
+from tfwave.graph.view import GraphView
+from tfwave.sim.cluster import Cluster
+from tfwave.sim.engine import Discipline, Outcome
+from tfwave.sim.job import CompiledJob, compile_job
+from tfwave.sim.memory import MemoryCurve, held_bytes
+from tfwave.sim.timeline import Interval, Timeline
+
+
+@dataclass(frozen=True)
+class ChannelRule:
+    """How one channel sends: its discipline, and all its transfers, most urgent first."""
+
+    channel: Channel
+    discipline: Discipline
+    order: tuple[TransferKey, ...] = ()
+
+
+def simulate(
+    view: GraphView, transfers: Transfers, costs: CostModel, cluster: Cluster, rules: Sequence[ChannelRule]
+) -> Timeline:
+    """One step; channels without a rule send as their transfers become ready. See `compile_job` for the model.
+
+    Raises:
+        PlanError: two rules for a channel, a rule that does not list exactly its channel's transfers, or an order
+            that waits for itself.
+        MissingCost: the model does not know a cost; names it.
+        CostError: a cost is negative, infinite or not a number; names it.
+        GraphError: a cycle.
+    """
+    ranks = ranks_of(transfers.data, rules)
+    disciplines = {rule.channel: rule.discipline for rule in rules}
+    job = compile_job(view, transfers, costs, cluster, disciplines)
+    return timeline_of(job, job.run(ranks))
+
+
+def ranks_of(transfers: Sequence[Transfer], rules: Sequence[ChannelRule]) -> list[int]:
+    """The place of each transfer in its channel's rule; 0 for those of channels without one.
+
+    Raises:
+        PlanError: two rules for a channel, or a rule that does not list exactly its channel's transfers.
+    """
+    ranks: dict[TransferKey, int] = {t.key: 0 for t in transfers}
+    ruled: set[Channel] = set()
+    for rule in rules:
+        own = {t.key for t in transfers if t.channel == rule.channel}
+        if rule.channel in ruled:
+            raise PlanError(f"two rules were given for the channel {rule.channel}: give one")
+        if rule.discipline != Discipline.NONE or rule.order:
+            _check(rule, own)
+        ruled.add(rule.channel)
+        ranks |= {key: rank for rank, key in enumerate(rule.order)}
+    return [ranks[t.key] for t in transfers]
+
+
+def _check(rule: ChannelRule, own: set[TransferKey]) -> None:
+    wrong = sorted(own.symmetric_difference(rule.order))
+    if wrong:
+        said = "lacks" if wrong[0] in own else "has a transfer that the graph does not have:"
+        raise PlanError(f"the order of the channel {rule.channel} {said} {wrong[0]}: plan this graph again")
+    if len(rule.order) > len(own):
+        raise PlanError(
+            f"the order of the channel {rule.channel} lists a transfer twice: plan this graph again"
+        )
+
+
+def timeline_of(job: CompiledJob, outcome: Outcome, sizes: Mapping[int, int] | None = None) -> Timeline:
+    """What took time in a run of a job, and each data transfer.
+
+    `sizes` are the bytes that nodes make, by their index in the view; with them the timeline tells memory.
+    """
+    threads = {device: pool.servers for device, pool in zip(job.devices, job.kernel.pools, strict=True)}
+    return Timeline(
+        tuple(sorted([*_ops(job, outcome), *_transfers(job, outcome)])),
+        job.ticks.seconds(outcome.finish),
+        threads | {str(channel): 1 for channel in job.channels},
+        _memory(job, outcome, sizes or {}),
+    )
+
+
+def _ops(job: CompiledJob, outcome: Outcome) -> Iterator[Interval]:
+    seconds = job.ticks.seconds
+    for node in job.kernel.pooled:
+        device = job.devices[job.kernel.units[node]]
+        yield Interval(
+            seconds(outcome.begin[node]), seconds(outcome.end[node]), device, job.view.names[node], "op"
+        )
+
+
+def _transfers(job: CompiledJob, outcome: Outcome) -> Iterator[Interval]:
+    seconds = job.ticks.seconds
+    for transfer in job.transfers.data:
+        begin, end = outcome.begin[transfer.recv], outcome.end[transfer.recv]
+        lane = job.kernel.lanes[job.kernel.units[transfer.recv] - len(job.devices)]
+        name = str(transfer.channel)
+        left = seconds(end - lane.latency)
+        yield Interval(seconds(begin), left, name, transfer.edge, "transfer", transfer.bytes)
+    for transfer in job.transfers.control:
+        begin, end = outcome.begin[transfer.recv], outcome.end[transfer.recv]
+        if end > begin:
+            yield Interval(seconds(begin), seconds(end), str(transfer.channel), transfer.edge, "control")
+
+
+def _memory(job: CompiledJob, outcome: Outcome, sizes: Mapping[int, int]) -> dict[str, MemoryCurve]:
+    by_device: dict[str, dict[int, int]] = {}
+    for node, size in sizes.items():
+        by_device.setdefault(job.view.nodes[node].device, {})[node] = size
+    received = {send: recv for recv, send in job.view.sends.items()}
+
+    def readers(node: int) -> Iterator[int]:
+        """What is sent is held until it has arrived."""
+        for reader in job.view.fanouts[node]:
+            if node in job.view.fanins[reader][: job.view.data_fanins[reader]]:
+                yield received.get(reader, reader)
+
+    curves: dict[str, MemoryCurve] = {}
+    for device, own in by_device.items():
+        held = held_bytes(outcome.begin, outcome.end, own, readers)
+        curves[device] = MemoryCurve(tuple((job.ticks.seconds(tick), size) for tick, size in held))
+    return curves

@@ -1,0 +1,98 @@
+"""What ran when: one step, simulated or measured."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any, Literal
+
+from tfwave.sim.chrome import Row, level, span
+from tfwave.sim.memory import MemoryCurve
+
+Kind = Literal["op", "transfer", "control"]
+
+
+@dataclass(frozen=True, order=True)
+class Interval:
+    """Something that took time on a resource: an op on its device, or a transfer on its channel.
+
+    A transfer ends when its last byte has left; it has arrived a latency later. Ops go by the name of their node,
+    transfers by their edge.
+    """
+
+    begin_seconds: float
+    end_seconds: float
+    resource: str
+    name: str
+    kind: Kind
+    bytes: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.end_seconds - self.begin_seconds
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One step, from 0 to `makespan_seconds`.
+
+    `servers` says how many intervals a resource can hold at one time (ops: the threads of the device; transfers
+    of a channel: 1); `memory` is empty where no sizes were known.
+    """
+
+    intervals: tuple[Interval, ...]
+    """By begin, end, resource and name."""
+    makespan_seconds: float
+    servers: Mapping[str, int]
+    memory: Mapping[str, MemoryCurve] = field(default_factory=dict[str, MemoryCurve])
+
+    @property
+    def busy_share(self) -> dict[str, float]:
+        """Of each resource: the share of the step in which it worked, 0 to 1, mean over its servers.
+
+        Control-only transfers take latency, which keeps no channel busy.
+        """
+        seconds: dict[str, list[float]] = defaultdict(list)
+        for interval in self.intervals:
+            if interval.kind != "control":
+                seconds[interval.resource].append(interval.seconds)
+        total = self.makespan_seconds or math.inf
+        return {
+            resource: math.fsum(seconds[resource]) / (total * servers)
+            for resource, servers in sorted(self.servers.items())
+        }
+
+    @property
+    def idle_share(self) -> dict[str, float]:
+        """Of each resource: the share of the step in which it did not work."""
+        return {resource: 1.0 - share for resource, share in self.busy_share.items()}
+
+    @property
+    def memory_peaks(self) -> dict[str, int]:
+        """The most bytes that each device held at one time."""
+        return {device: curve.peak_bytes for device, curve in sorted(self.memory.items())}
+
+    def chrome_events(self, title: str) -> Iterator[dict[str, Any]]:
+        """Events for `chrome.trace_text`: one process a resource, as many threads as it had at work at one time."""
+        for interval, thread in _in_rows(self.intervals):
+            row = Row(f"{title}: {interval.resource}", thread)
+            args = {"bytes": interval.bytes} if interval.bytes else None
+            yield span(row, interval.name, interval.begin_seconds, interval.seconds, args)
+        for device, curve in sorted(self.memory.items()):
+            for seconds, held in curve.points:
+                yield level(f"{title}: {device}", "bytes held", seconds, held)
+
+
+def _in_rows(intervals: Iterable[Interval]) -> Iterator[tuple[Interval, int]]:
+    """Each interval with the lowest row of its resource that is free when it begins."""
+    busy: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    free: dict[str, list[int]] = defaultdict(list)
+    for interval in sorted(intervals):
+        ends, rows = busy[interval.resource], free[interval.resource]
+        while ends and ends[0][0] <= interval.begin_seconds:
+            heappush(rows, heappop(ends)[1])
+        row = heappop(rows) if rows else len(ends)
+        heappush(ends, (interval.end_seconds, row))
+        yield interval, row
