@@ -15,8 +15,10 @@ from typing import TypeVar
 from grappler_passes.ack_window import AckWindow
 from grappler_passes.control_edges import ControlEdges
 from grappler_passes.counter_barrier import CounterBarrier
+from grappler_passes.cross_step import CrossStep
 from grappler_passes.cut import Cut
 from grappler_passes.recv_priority import RecvPriority
+from grappler_passes.split_variables import SplitVariables
 from grappler_passes.strip import Strip
 from tests.fuzz.strategies import GONE, any_channel
 from tests.plans import plan_by_hand
@@ -97,7 +99,7 @@ def check_graph(rng: random.Random, graph: GraphDef, other: GraphDef) -> None:
     attempt(lambda: place(item), graph)
     attempt(lambda: lower(item), graph)
     if attempt(lambda: verify(item), graph) is not None:
-        for transform in transforms(rng, graph):
+        for transform in transforms(rng, item):
             check_transform(transform, item)
     assert graph.SerializeToString(deterministic=True) == before
 
@@ -127,14 +129,17 @@ def check_transform(transform: Transform, item: GraphItem) -> None:
         assert in_order(undone.item.graph) == in_order(item.graph), f"{transform} is not undone exactly"
 
 
-def transforms(rng: random.Random, graph: GraphDef) -> list[Transform]:
+def transforms(rng: random.Random, item: GraphItem) -> list[Transform]:
     """Each pass, and pipelines of them, for a graph that is well-formed."""
-    names = [node.name for node in graph.node]
+    names = [node.name for node in item.graph.node]
     groups = tuple((name,) for name in rng.sample(names, min(len(names), 2)))
     passes: list[GraphPass] = [Strip(), Cut(), ControlEdges(), AckWindow(rng.randint(1, 3))]
+    passes.append(SplitVariables(512))
+    if item.fetches:
+        passes.append(CrossStep(rng.randint(1, 3)))
     if len(groups) == 2:
         passes.append(CounterBarrier(groups))
-    plan = attempt(lambda: any_plan(rng, graph))
+    plan = attempt(lambda: any_plan(rng, item.graph))
     if plan is None:
         return list(passes)
     noted = RecvPriority(plan)

@@ -36,6 +36,7 @@ class GraphRewriter:
         self.author = author
         self.edits: list[Edit] = []
         self.remarks: list[str] = []
+        self._feeds, self._fetches = item.feeds, item.fetches
         self._view = view
 
     @cached_property
@@ -179,12 +180,16 @@ class GraphRewriter:
             node.attr[attr].CopyFrom(value)
         self.edits.append(AttrSet(name, attr, value))
 
+    def rename_ends(self, *, feeds: Sequence[str], fetches: Sequence[str]) -> None:
+        """Say what a caller feeds and fetches from now on."""
+        self._feeds, self._fetches = tuple(feeds), tuple(fetches)
+
     def remark(self, text: str) -> None:
         """Tell the user of something that the edits do not say."""
         self.remarks.append(text)
 
     def undo(self) -> None:
-        """Take back all that tfwave ever did to this graph."""
+        """Take back all that tfwave ever did to this graph, and the feeds and fetches that go with it."""
         removed = marks.removed_nodes(self._graph)
         for name in [name for name, node in self._nodes.items() if marks.is_added(node)]:
             self._take(name)
@@ -193,6 +198,7 @@ class GraphRewriter:
         for node in self._nodes.values():
             if marks.is_marked(node):
                 self._restore(node)
+        self._feeds, self._fetches = self._there(self._feeds), self._there(self._fetches)
 
     def finish(self) -> GraphItem:
         """The rewritten graph; the very item that came in where nothing changed."""
@@ -202,7 +208,10 @@ class GraphRewriter:
             kept = [_copy(node) for node in self._nodes.values()]
             del self._graph.node[:]
             self._graph.node.extend(kept)
-        return replace(self.item, graph=self._graph)
+        return replace(self.item, graph=self._graph, feeds=self._feeds, fetches=self._fetches)
+
+    def _there(self, tensors: Iterable[str]) -> tuple[str, ...]:
+        return tuple(tensor for tensor in tensors if parse_input(tensor).node in self._nodes)
 
     def _put(self, node: NodeDef) -> None:
         place = self._graph.node.add()

@@ -1,0 +1,80 @@
+"""Copies of a step's nodes for the steps that follow in the same graph, under names of their own."""
+
+from collections.abc import Container, Mapping
+
+from tfwave.graph.attrs import string_attr
+from tfwave.graph.flow_ops import ENTER_OPS
+from tfwave.graph.item import GraphItem
+from tfwave.graph.marks import PREFIX
+from tfwave.graph.names import parse_input
+from tfwave.graph.ops import OpTable
+from tfwave.graph.partition.colocate import CLASS_ATTR, CLASS_PREFIX
+from tfwave.graph.reach import upstream_of
+from tfwave.graph.resources import makes_handle
+from tfwave.graph.view import GraphView
+from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef
+
+SCOPE = "cross_step"
+
+
+def step_name(name: str, step: int) -> str:
+    """The name of a node or tensor in a step: ``loss:0`` -> ``cross_step/2/loss:0``; step 0 keeps its names."""
+    return f"{SCOPE}/{step}/{name}" if step else name
+
+
+def find_copied(item: GraphItem, view: GraphView) -> frozenset[str]:
+    """Of what the feeds and fetches need, the nodes that each step has for itself: all but handles and constants.
+
+    A constant that is fed or fetched, or that waits for another node, is copied, too.
+    """
+    table = OpTable.of(item.graph)
+    ends = {parse_input(name).node for name in (*item.feeds, *item.fetches)}
+    needed = upstream_of(view, [i for i, name in enumerate(view.names) if name in ends])
+    return frozenset(
+        view.names[node]
+        for node in needed
+        if view.ops[node] in item.custom_ops
+        or (
+            not makes_handle(view.nodes[node], table)
+            and (view.ops[node] != "Const" or view.fanins[node] or view.names[node] in ends)
+        )
+    )
+
+
+def copy_of(node: NodeDef, step: int, copied: Container[str], waits: Mapping[str, list[str]]) -> NodeDef:
+    """A node of step 0 in a later step; `waits` are the nodes of step 0 whose copies in the step before come first.
+
+    1. Its inputs and colocated nodes are those of its own step, where each step has its own.
+    2. Its frame is another: two loops of one frame name would be one.
+    3. What the op keeps under the node's name, where it has no other, stays under that name.
+    """
+    copy = NodeDef(name=step_name(node.name, step), op=node.op, device=node.device)
+    copy.input.extend(_in_step(text, step, copied) for text in node.input)
+    before = [f"^{step_name(name, step - 1)}" for name in waits.get(node.name, ())]
+    copy.input.extend(text for text in before if text not in copy.input)
+    for name, value in plain_attrs(node).items():
+        copy.attr[name].CopyFrom(value)
+    if node.op in ENTER_OPS:
+        copy.attr["frame_name"].s = step_name(string_attr(node, "frame_name"), step).encode()
+    if "shared_name" in node.attr and not string_attr(node, "shared_name"):
+        copy.attr["shared_name"].s = node.name.encode()
+    if CLASS_ATTR in node.attr:
+        groups = node.attr[CLASS_ATTR].list.s
+        copy.attr[CLASS_ATTR].list.s[:] = [_group_in_step(group, step, copied) for group in groups]
+    return copy
+
+
+def plain_attrs(node: NodeDef) -> dict[str, AttrValue]:
+    """The attributes of a node without those that tfwave gave it."""
+    return {name: value for name, value in node.attr.items() if not name.startswith(PREFIX)}
+
+
+def _in_step(text: str, step: int, copied: Container[str]) -> str:
+    if parse_input(text).node not in copied:
+        return text
+    return f"^{step_name(text[1:], step)}" if text.startswith("^") else step_name(text, step)
+
+
+def _group_in_step(group: bytes, step: int, copied: Container[str]) -> bytes:
+    name = group.decode(errors="replace").removeprefix(CLASS_PREFIX)
+    return f"{CLASS_PREFIX}{step_name(name, step)}".encode() if name in copied else group
