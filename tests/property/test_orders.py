@@ -13,6 +13,7 @@ from tfwave.order.registry import POLICY_NAMES, find_policy
 
 BLOCKS = range(20)
 PER_BLOCK = 60
+SEARCHING = ("exact", "search")
 
 
 def jobs(block: int) -> list[Job]:
@@ -46,11 +47,21 @@ def test_every_transfer_once_and_none_before_one_it_depends_on(policy: str) -> N
         assert [r.priority for r in order] == sorted(r.priority for r in order)
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
+@pytest.mark.parametrize("policy", [name for name in POLICY_NAMES if name not in SEARCHING])
 @settings(max_examples=100, deadline=None, database=None)
 @given(rng=st.randoms(use_true_random=False))
 def test_renumbering_changes_no_order(policy: str, rng: random.Random) -> None:
-    job = random_job(rng)
+    check_renumbering(policy, random_job(rng), rng)
+
+
+@pytest.mark.parametrize("policy", SEARCHING)
+def test_renumbering_changes_no_order_that_was_searched_for(policy: str) -> None:
+    for i in range(25):
+        rng = random.Random(f"renumbering {i}")
+        check_renumbering(policy, random_job(rng), rng)
+
+
+def check_renumbering(policy: str, job: Job, rng: random.Random) -> None:
     before, after = order_of(policy, job), order_of(policy, job.renumbered(rng))
     assert [(r.transfer.key, r.priority) for r in before] == [(r.transfer.key, r.priority) for r in after]
 

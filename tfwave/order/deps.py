@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tfwave.graph.levels import longest_path_levels
 from tfwave.graph.transfer import Transfer, destination_of, device_ops
 from tfwave.graph.view import GraphView
@@ -67,6 +69,14 @@ def bits(mask: int) -> Iterator[int]:
         lowest = mask & -mask
         yield lowest.bit_length() - 1
         mask ^= lowest
+
+
+def membership(sets: Sequence[int], count: int) -> np.ndarray:
+    """Sets x transfers, true where the set holds the transfer."""
+    width = (count + 7) // 8
+    packed = np.frombuffer(b"".join([s.to_bytes(width, "little") for s in sets]), dtype=np.uint8)
+    rows = np.unpackbits(packed.reshape(len(sets), width), axis=1, count=count, bitorder="little")
+    return rows.astype(np.bool_)
 
 
 def upstream_transfers(view: GraphView, transfers: Sequence[Transfer]) -> list[int]:

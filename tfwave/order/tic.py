@@ -7,7 +7,7 @@ from tfwave.cost.model import CostModel
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.baselines import place
-from tfwave.order.deps import bits, find_dependencies
+from tfwave.order.deps import Dependencies, bits, find_dependencies
 from tfwave.order.order import Order, Ranked
 
 
@@ -21,9 +21,18 @@ def tic(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Ord
         GraphError: a cycle, or transfers into more than one device.
     """
     found = find_dependencies(view, transfers)
+    return tuple(Ranked(found.transfers[i], impending) for i, impending in _in_turn(found))
+
+
+def tic_sequence(found: Dependencies) -> list[int]:
+    """The numbers of the transfers in TIC's order."""
+    return [i for i, _ in _in_turn(found)]
+
+
+def _in_turn(found: Dependencies) -> list[tuple[int, float]]:
     impending = _impending_loads(found.classes, len(found.transfers))
     urgency = sorted(range(len(impending)), key=impending.__getitem__)
-    return tuple(Ranked(found.transfers[i], impending[i]) for i in place(urgency, found.blockers))
+    return [(i, impending[i]) for i in place(urgency, found.blockers)]
 
 
 def _impending_loads(classes: Iterable[int], count: int) -> list[float]:

@@ -1,0 +1,50 @@
+"""Ranks for the priority discipline: of what is ready, the most urgent goes next, in all channels at once."""
+
+from collections.abc import Sequence
+
+from tfwave.cost.model import CostModel
+from tfwave.cost.ticks import ticks_of
+from tfwave.graph.levels import longest_path_levels
+from tfwave.graph.names import Channel
+from tfwave.graph.transfer import Transfer
+from tfwave.graph.view import RECV_OPS, GraphView
+from tfwave.order.deps import in_tie_order
+from tfwave.order.order import Order, Ranked
+
+
+def by_urgency(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> dict[Channel, Order]:
+    """Rank transfers of all channels and directions by what has yet to happen once each starts.
+
+    A transfer's bottom level is the longest path from its start, itself included, through ops of all devices
+    and transfers, each at its cost, to the end of the graph: the longer, the more urgent. Equal ones keep the
+    stated tie rule: level of the first consumer, then `Transfer.sort_key`. Transfers may wait for others; a
+    transfer is ranked after all that it waits for.
+
+    The priority is the rank among all transfers, so that channels which share a link can be compared. Channels
+    are sorted by name.
+
+    Raises:
+        MissingCost: the model does not know a cost; names it.
+        CostError: a cost is negative, infinite or not a number; names it.
+        GraphError: a cycle that is not a while loop.
+    """
+    ordered = in_tie_order(view, transfers, longest_path_levels(view))
+    levels = _bottom_levels(view, ordered, costs)
+    ranked = sorted(ordered, key=lambda t: -levels[t.recv])
+    turns: dict[Channel, list[Ranked]] = {channel: [] for channel in sorted({t.channel for t in ordered})}
+    for rank, transfer in enumerate(ranked):
+        turns[transfer.channel].append(Ranked(transfer, float(rank)))
+    return {channel: tuple(turn) for channel, turn in turns.items()}
+
+
+def _bottom_levels(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> list[int]:
+    """Per node: ticks of the longest path from its start to the end of the graph."""
+    ops = [node for node, op in enumerate(view.ops) if op not in RECV_OPS]
+    ticks = ticks_of(view, ops, transfers, costs)
+    levels = [0] * len(view)
+    own = dict(zip([*ops, *(t.recv for t in transfers)], [*ticks.ops, *ticks.transfers], strict=True))
+    for node in reversed(view.topological_order):
+        levels[node] += own.get(node, 0)
+        for fanin in view.forward_fanins(node):
+            levels[fanin] = max(levels[fanin], levels[node])
+    return levels
