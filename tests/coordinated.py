@@ -1,6 +1,7 @@
 """A `ClusterCoordinator` made by hand, with the methods that tfwave watches, and functions for it to schedule."""
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -10,20 +11,28 @@ from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef
 
 
 class Function:
-    """A trace of a function that pulls so many constants from a server, as a `ConcreteFunction` tells of itself."""
+    """A trace of a function that pulls so many constants from a server, as a `ConcreteFunction` tells of itself.
 
-    def __init__(self, name: str, pulls: int = 3) -> None:
+    It makes a step or several; before the next, each value is updated where it is.
+    """
+
+    def __init__(self, name: str, pulls: int = 3, steps: int = 1) -> None:
         self.function_def = SimpleNamespace(signature=SimpleNamespace(name=name))
-        self.graph = SimpleNamespace(
-            as_graph_def=lambda: _graph(pulls),
-            inputs=[],
-            outputs=[SimpleNamespace(name="sum:0")],
-            control_outputs=[],
-            captures=[],
-        )
+        self.graph = Graph(lambda: _graph(pulls, steps))
 
 
-def _graph(pulls: int) -> GraphDef:
+@dataclass(eq=False)
+class Graph:
+    """What a function was traced into."""
+
+    as_graph_def: Callable[[], GraphDef]
+    inputs: tuple[Any, ...] = ()
+    outputs: tuple[Any, ...] = (SimpleNamespace(name="sum:0"),)
+    control_outputs: tuple[Any, ...] = ()
+    captures: tuple[Any, ...] = ()
+
+
+def _graph(pulls: int, steps: int) -> GraphDef:
     graph = GraphDef()
     names = [f"v{i}" for i in range(pulls)]
     for name in names:
@@ -32,10 +41,18 @@ def _graph(pulls: int) -> GraphDef:
         node.attr["value"].tensor.dtype = DT_FLOAT
         node.attr["value"].tensor.tensor_shape.dim.add(size=100)  # TensorFlow copies smaller ones
         node.attr["value"].tensor.float_val.append(1.0)
-    total = graph.node.add(name="sum", op="AddN", input=names, device=WORKER)
-    total.attr["T"].type = DT_FLOAT
-    total.attr["N"].i = pulls
+    for step in range(1, steps):
+        gradient = _add(graph, f"gradient{step}", names, WORKER)
+        names = [_add(graph, f"v{i}_{step}", [name, gradient], SERVERS[0]) for i, name in enumerate(names)]
+    _add(graph, "sum", names, WORKER)
     return graph
+
+
+def _add(graph: GraphDef, name: str, inputs: Sequence[str], device: str) -> str:
+    node = graph.node.add(name=name, op="AddN", input=inputs, device=device)
+    node.attr["T"].type = DT_FLOAT
+    node.attr["N"].i = len(inputs)
+    return name
 
 
 @dataclass(eq=False)

@@ -8,18 +8,22 @@ import grpc
 from tfwave.cost.model import CostSource
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.plan.fingerprint import GraphPrint
-from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
+from tfwave.plan.plan import ChannelOrder, Discipline, Plan, PlannedTransfer, Predicted
 from tfwave.proto import control_pb2, control_pb2_grpc, plan_pb2
 
 
-def plan_by_hand(orders: Mapping[Channel, Sequence[str]]) -> Plan:
-    """The edges of each channel, in the order given."""
+def plan_by_hand(orders: Mapping[Channel, Sequence[str]], window_bytes: int = 0) -> Plan:
+    """The edges of each channel, in the order given; with a window by priority, else by a counter."""
+    discipline = Discipline.PRIORITY if window_bytes else Discipline.COUNTER
     return Plan(
         policy="random",
         graph=GraphPrint("", (), b""),
         costs=CostSource("uniform", "uniform"),
         predicted=Predicted(0, 0, 0, 0, 0),
-        orders=tuple(ChannelOrder(channel, _turns(channel, edges)) for channel, edges in orders.items()),
+        orders=tuple(
+            ChannelOrder(channel, _turns(channel, edges), discipline, window_bytes)
+            for channel, edges in orders.items()
+        ),
     )
 
 

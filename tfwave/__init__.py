@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tfwave.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from tfwave import balance as balance
     from tfwave import distribute as distribute
     from tfwave import keras as keras
     from tfwave.capture.bundle import Bundle as Bundle
@@ -55,7 +56,7 @@ _HOMES = {
     "save_plan": "tfwave.plan.io",
 }
 
-_PACKAGES = ("distribute", "keras")
+_PACKAGES = ("balance", "distribute", "keras")
 
 __all__ = ["__version__", *_HOMES, *_PACKAGES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -272,7 +272,7 @@ def cut(model: str) -> dict[str, Any]:
     with chosen.scope():
         concrete = step.get_concrete_function(data)
     function = capture_function(concrete, "/job:worker/replica:0/task:0/device:CPU:0")
-    keys = [t.key for t in function.transfers if "/job:ps" in t.key.channel.source]
+    keys = [t.key for t in function.pulls if "/job:ps" in t.key.channel.source]
     return {"function": function.name, "transfers": [(k.channel.source, k.node) for k in keys]}
 
 
@@ -281,10 +281,11 @@ SCENARIOS = {f.__name__: f for f in (losses, mixed, restarted, checkpointed, tra
 
 
 def main() -> str:
-    from tests.cluster import callback_chiefs
+    from tests.cluster import callback_chiefs, overlap_chiefs
 
     scenario, arguments = sys.argv[1:]
-    return json.dumps((SCENARIOS | callback_chiefs.SCENARIOS)[scenario](**json.loads(arguments)))
+    known = SCENARIOS | callback_chiefs.SCENARIOS | overlap_chiefs.SCENARIOS
+    return json.dumps(known[scenario](**json.loads(arguments)))
 
 
 if __name__ == "__main__":

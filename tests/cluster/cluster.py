@@ -88,6 +88,16 @@ def hooked() -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
+def hooked_both_ways() -> Iterator[Cluster]:
+    """A server and two workers, each hooked, in processes of their own."""
+    addresses = free_addresses(3)
+    spec = {"ps": addresses[:1], "worker": addresses[1:]}
+    ps, *workers = [start(spec, *task, "hook") for task in (("ps", [0]), ("worker", [0]), ("worker", [1]))]
+    with serving(ps, *workers):
+        yield Cluster(spec, [ps], workers)
+
+
+@contextlib.contextmanager
 def enforced(enforcer: str) -> Iterator[Cluster]:
     """A server with an enforcer, and two workers: stock, but the first is behind a proxy where the server is."""
     first, *rest = free_addresses(3)

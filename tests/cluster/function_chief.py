@@ -30,6 +30,7 @@ class Job:
         self.calls: dict[str, tuple[Any, Any]] = {
             "train4": (train, tf.ones([4])),
             "train8": (train, tf.ones([8])),
+            "pushed": (train, tf.ones([16])),
             "evaluate": (evaluate, tf.ones([4])),
             "unplanned": (evaluate, tf.ones([8])),
             "unmarked": (evaluate, tf.ones([12])),
@@ -46,6 +47,16 @@ class Job:
         devices = {id(inner[id(v.handle)]): v.device for v in self.variables if id(v.handle) in inner}
         ops = [op for op in concrete.graph.get_operations() if op.type == "ReadVariableOp"]
         return concrete.name.decode(), {op.name: devices[id(op.inputs[0])] for op in ops}
+
+    def updates(self, name: str) -> dict[str, str]:
+        """The node that makes each variable's update, and the variable's device."""
+        function, x = self.calls[name]
+        with self.strategy.scope():
+            graph = function.get_concrete_function(x).graph
+        inner = {id(c): t for c, t in graph.captures}
+        devices = {id(inner[id(v.handle)]): v.device for v in self.variables}
+        assigns = [op for op in graph.get_operations() if op.type == "AssignSubVariableOp"]
+        return {op.inputs[1].op.name: devices[id(op.inputs[0])] for op in assigns}
 
     def run(self, names: list[str], steps: int, seed: int) -> list[float]:
         """Steps of several functions in random order."""
@@ -100,7 +111,7 @@ class Job:
 def main() -> None:
     job = Job(json.loads(sys.argv[1])["cluster"])
     say("up")
-    obey({"reads": job.reads, "run": job.run, "fail": job.fail})
+    obey({"reads": job.reads, "updates": job.updates, "run": job.run, "fail": job.fail})
 
 
 if __name__ == "__main__":

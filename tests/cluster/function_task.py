@@ -35,10 +35,12 @@ def _commands(hook: Any) -> Mapping[str, Callable[..., Any]]:
     from tests.plans import plan_by_hand
     from tfwave.graph.names import Channel
 
-    def install(plans: dict[str, list[tuple[str, str, list[str]]]]) -> None:
+    def install(plans: dict[str, list[tuple[str, str, list[str]]]], window_bytes: int = 0) -> None:
         hook.install(
             {
-                function: plan_by_hand({Channel(source, to): edges for source, to, edges in orders})
+                function: plan_by_hand(
+                    {Channel(source, to): edges for source, to, edges in orders}, window_bytes
+                )
                 for function, orders in plans.items()
             }
         )

@@ -38,10 +38,7 @@ class Model:
         return [self.session.run([self.loss, self.train])[0] for _ in range(count)]
 
     def partitions(self, fetches: Any) -> Any:
-        metadata = v1.RunMetadata()
-        options = v1.RunOptions(output_partition_graphs=True)
-        self.session.run(fetches, options=options, run_metadata=metadata)
-        return metadata.partition_graphs
+        return partitions(self.session, fetches)
 
     def abandon(self) -> None:
         """Never close the session, whose master is dead: closing waits for it, be it when it is collected."""
@@ -79,6 +76,13 @@ def build(cluster: Cluster, worker: int, ps: list[int], prefix: str, size: int =
     return Model(session, train, loss, evaluation, blocked, unblock, failing)
 
 
+def partitions(session: Any, fetches: Any) -> Any:
+    """The graphs that a run of a session is cut into."""
+    metadata = v1.RunMetadata()
+    session.run(fetches, options=v1.RunOptions(output_partition_graphs=True), run_metadata=metadata)
+    return metadata.partition_graphs
+
+
 def sends(partitions: Any) -> dict[tuple[str, str], list[str]]:
     """The edges that carry data between tasks, by devices."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -95,21 +99,24 @@ def sends(partitions: Any) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def plan_of(edges: dict[tuple[str, str], list[str]], seed: int | None, source: str = "/job:ps") -> Plan:
-    """A plan in random order; `seed` None: as given."""
+def plan_of(
+    edges: dict[tuple[str, str], list[str]], seed: int | None, source: str = "/job:ps", window_bytes: int = 0
+) -> Plan:
+    """A plan in random order; `seed` None: as given. With a window it goes by priority."""
     orders: dict[Channel, list[str]] = {}
     for pair in sorted(p for p in edges if p[0].startswith(source)):
         names = sorted(edges[pair]) if seed is not None else edges[pair]
         if seed is not None:
             random.Random(seed).shuffle(names)
         orders[Channel(*pair)] = names
-    return plan_by_hand(orders)
+    return plan_by_hand(orders, window_bytes)
 
 
-def gate_first(plan: Plan) -> Plan:
-    """The same plan with the transfers that wait for `unblock` in front: until then the others are held."""
+def gate_first(plan: Plan, window_bytes: int = 0) -> Plan:
+    """The same plan with the transfers that wait for `unblock` in front: by a counter, the others wait too."""
     edges = {order.channel: [t.edge for t in order.transfers] for order in plan.orders}
-    return plan_by_hand({c: sorted(names, key=lambda name: "gate" not in name) for c, names in edges.items()})
+    in_turn = {c: sorted(names, key=lambda name: "gate" not in name) for c, names in edges.items()}
+    return plan_by_hand(in_turn, window_bytes)
 
 
 def branching(cluster: Cluster, task: int) -> tuple[Any, Any]:
@@ -131,6 +138,24 @@ def branching(cluster: Cluster, task: int) -> tuple[Any, Any]:
         init = v1.global_variables_initializer()
     config = v1.ConfigProto(device_filters=["/job:ps", "/job:worker/task:0"], operation_timeout_in_ms=8000)
     session = v1.Session(cluster.target(0), graph=graph, config=config)
+    session.run(init)
+    return session, total
+
+
+def flood(cluster: Cluster, worker: int, count: int) -> tuple[Any, Any]:
+    """A session and a fetch that makes a server send tensors of 1 MiB to a worker, more than sockets can hold."""
+    graph = tf.Graph()
+    with graph.as_default():
+        with tf.device(device("ps", 0)):
+            one = v1.Variable(np.ones(1 << 18, np.float32), name="flood", use_resource=True)
+            tensors = [one * float(i + 2) for i in range(count)]
+        with tf.device(device("worker", worker)):
+            total = tf.add_n([tf.reduce_sum(tensor) for tensor in tensors])
+        init = v1.global_variables_initializer()
+    config = v1.ConfigProto(
+        device_filters=["/job:ps", f"/job:worker/task:{worker}"], operation_timeout_in_ms=8000
+    )
+    session = v1.Session(cluster.target(worker), graph=graph, config=config)
     session.run(init)
     return session, total
 

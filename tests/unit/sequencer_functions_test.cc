@@ -47,7 +47,7 @@ void FunctionsWithEqualEdgesDoNotDisturbEachOther() {
     starts.push_back([&, step] { sequencer.StartStep(step, graphs[step % 4]); });
     for (int i = 0; i < kSize; ++i) {
       work.push_back([&, step, i] {
-        sequencer.Arrive(At(step, 0, i), [&, step, i] {
+        sequencer.Arrive(At(step, 0, i), [&, step, i](const Receipt&) {
           std::lock_guard<std::mutex> lock(mu);
           order[step].push_back(i);
         });
@@ -94,12 +94,12 @@ void WithoutAStartOnlyThePlanOfAllCounts() {
   sequencer.Install(PlansOfFunctions());
   sequencer.AddGraph("reversed", EveryNth(1, 1));
   int gone = 0;
-  sequencer.Arrive(At(1, 0, 1), [&] { ++gone; });
+  sequencer.Arrive(At(1, 0, 1), [&](const Receipt&) { ++gone; });
   CHECK(gone == 0 && sequencer.counters().held == 1);
-  sequencer.Arrive(At(1, 0, 0), [&] { ++gone; });
+  sequencer.Arrive(At(1, 0, 0), [&](const Receipt&) { ++gone; });
   CHECK(gone == 2);
   sequencer.Install(Make({"f"}, {{"ps", "w0", Edge(1), "f"}, {"ps", "w0", Edge(0), "f"}}));
-  sequencer.Arrive(At(2, 0, 0), [&] { ++gone; });
+  sequencer.Arrive(At(2, 0, 0), [&](const Receipt&) { ++gone; });
   CHECK(gone == 3 && sequencer.counters().unplanned == 1 && sequencer.counters().live_steps == 0);
 }
 
@@ -111,7 +111,9 @@ void EarlyArrivalsWaitForTheStart() {
   const int64_t every = sequencer.AddGraph("", EveryNth(1, 1)), third = sequencer.AddGraph("", EveryNth(3, 1));
   sequencer.AddGraph("reversed", EveryNth(1, 1));
   std::vector<int> order;
-  const auto arrive = [&](int64_t step, int i) { sequencer.Arrive(At(step, 0, i), [&, i] { order.push_back(i); }); };
+  const auto arrive = [&](int64_t step, int i) {
+    sequencer.Arrive(At(step, 0, i), [&, i](const Receipt&) { order.push_back(i); });
+  };
   arrive(1, 3);
   arrive(1, 0);
   CHECK(order.empty() && sequencer.counters().held == 2);
@@ -134,20 +136,20 @@ void NewPlansLetGoOfAllFunctions() {
   const int64_t reversed = sequencer.AddGraph("reversed", EveryNth(1, 1));
   int gone = 0;
   sequencer.StartStep(1, reversed);
-  sequencer.Arrive(At(1, 0, 4), [&] { ++gone; });
+  sequencer.Arrive(At(1, 0, 4), [&](const Receipt&) { ++gone; });
   CHECK(gone == 0);
   sequencer.Install(Make({"reversed"}, {{"ps", "w0", Edge(9), "reversed"}, {"ps", "w0", Edge(2), "reversed"}}));
   CHECK(gone == 1 && sequencer.counters().released == 1 && sequencer.counters().live_steps == 0);
-  sequencer.Arrive(At(1, 0, 2), [&] { ++gone; });
+  sequencer.Arrive(At(1, 0, 2), [&](const Receipt&) { ++gone; });
   CHECK(gone == 2 && sequencer.counters().late == 1);
   sequencer.StartStep(2, reversed);
-  sequencer.Arrive(At(2, 0, 2), [&] { ++gone; });
+  sequencer.Arrive(At(2, 0, 2), [&](const Receipt&) { ++gone; });
   CHECK(gone == 2);
-  sequencer.Arrive(At(2, 0, 9), [&] { ++gone; });
+  sequencer.Arrive(At(2, 0, 9), [&](const Receipt&) { ++gone; });
   CHECK(gone == 4 && sequencer.counters().live_steps == 0);
   sequencer.SetEnabled(false);
   sequencer.StartStep(3, reversed);
-  sequencer.Arrive(At(3, 0, 2), [&] { ++gone; });
+  sequencer.Arrive(At(3, 0, 2), [&](const Receipt&) { ++gone; });
   HandOff entries[8];
   int64_t cursor = 0, lost = 0;
   CHECK(log.Read(&cursor, entries, 8, &lost) == 4 && gone == 5);

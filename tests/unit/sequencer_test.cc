@@ -21,12 +21,6 @@ using namespace tfwave;
 
 namespace {
 
-template <typename Condition>
-void WaitUntil(const Condition& condition) {
-  for (int i = 0; i < 2000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  CHECK(condition());
-}
-
 // Many steps of two graphs, each arrival and each start in some thread at some time.
 void OrdersUnderManyThreads() {
   constexpr int kSteps = 200, kChannels = 3, kThreads = 8;
@@ -43,7 +37,7 @@ void OrdersUnderManyThreads() {
     for (int c = 0; c < kChannels; ++c) {
       for (int i = 0; i < kSize; i += every) {
         work.push_back([&, step, c, i] {
-          sequencer.Arrive(At(step, c, i), [&, step, c, i] {
+          sequencer.Arrive(At(step, c, i), [&, step, c, i](const Receipt&) {
             std::lock_guard<std::mutex> lock(mu);
             order[{step, c}].push_back(i);
           });
@@ -85,7 +79,7 @@ void DeadlineReleasesInRankOrderAndTheRestIsLate() {
   std::mutex mu;
   std::vector<int> order;
   const auto arrive = [&](int64_t step, int i) {
-    sequencer.Arrive(At(step, 0, i), [&, i] {
+    sequencer.Arrive(At(step, 0, i), [&, i](const Receipt&) {
       std::lock_guard<std::mutex> lock(mu);
       order.push_back(i);
     });
@@ -117,7 +111,7 @@ void ANewDeadlineHoldsForWhatWaits() {
   sequencer.SetDeadline(1000);
   sequencer.Install(MakePlan(1));
   std::atomic<int> gone{0};
-  sequencer.Arrive(At(1, 0, 1), [&] { ++gone; });
+  sequencer.Arrive(At(1, 0, 1), [&](const Receipt&) { ++gone; });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the monitor waits for the old one
   sequencer.SetDeadline(0.05);
   WaitUntil([&] { return gone == 1; });
@@ -129,10 +123,10 @@ void TheDeadlineCountsFromTheLastHandOff() {
   sequencer.SetDeadline(0.8);
   sequencer.Install(MakePlan(1));
   std::atomic<int> gone{0};
-  sequencer.Arrive(At(1, 0, kSize - 1), [&] { ++gone; });
+  sequencer.Arrive(At(1, 0, kSize - 1), [&](const Receipt&) { ++gone; });
   for (int i = 0; i < 6; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    sequencer.Arrive(At(1, 0, i), [&] { ++gone; });
+    sequencer.Arrive(At(1, 0, i), [&](const Receipt&) { ++gone; });
   }
   CHECK(gone == 6 && sequencer.counters().ordered == 6 && sequencer.counters().held == 1);
 }
@@ -144,12 +138,12 @@ void AStepThatBeginsWithoutPlansOrOffIsNotCounted() {
   int gone = 0;
   sequencer.StartStep(1, graph);
   sequencer.Install(MakePlan(1));
-  sequencer.Arrive(At(1, 0, 5), [&] { ++gone; });
+  sequencer.Arrive(At(1, 0, 5), [&](const Receipt&) { ++gone; });
   CHECK(gone == 1 && sequencer.counters().late == 1);
   sequencer.SetEnabled(false);
   sequencer.StartStep(2, graph);
   sequencer.SetEnabled(true);
-  sequencer.Arrive(At(2, 0, 5), [&] { ++gone; });
+  sequencer.Arrive(At(2, 0, 5), [&](const Receipt&) { ++gone; });
   CHECK(gone == 2 && sequencer.counters().late == 2 && sequencer.counters().live_steps == 0);
 }
 
@@ -161,13 +155,13 @@ void CallbacksMayCallBack() {
   int done = 0;
   std::function<void(int)> chain = [&](int i) {
     CHECK(done++ == i);
-    if (i + 1 < kSize) sequencer.Arrive(At(1, 0, i + 1), [&, i] { chain(i + 1); });
+    if (i + 1 < kSize) sequencer.Arrive(At(1, 0, i + 1), [&, i](const Receipt&) { chain(i + 1); });
   };
-  sequencer.Arrive(At(1, 0, 0), [&] { chain(0); });
+  sequencer.Arrive(At(1, 0, 0), [&](const Receipt&) { chain(0); });
   CHECK(done == kSize && sequencer.counters().live_steps == 0);
   int released = 0;
-  for (int i = 2; i < 5; ++i) sequencer.Arrive(At(2, 0, i), [&] { ++released; });
-  sequencer.Arrive(At(2, 0, 0), [&] { sequencer.Release(2); });
+  for (int i = 2; i < 5; ++i) sequencer.Arrive(At(2, 0, i), [&](const Receipt&) { ++released; });
+  sequencer.Arrive(At(2, 0, 0), [&](const Receipt&) { sequencer.Release(2); });
   CHECK(released == 3 && sequencer.counters().live_steps == 0);
 }
 
@@ -178,7 +172,7 @@ void OffRemoveAndReplaceLetGo() {
   int64_t step = 0;
   const auto hold = [&] {
     ++step;
-    for (int i = 1; i < 4; ++i) sequencer.Arrive(At(step, 0, i), [&] { ++gone; });
+    for (int i = 1; i < 4; ++i) sequencer.Arrive(At(step, 0, i), [&](const Receipt&) { ++gone; });
   };
   sequencer.Install(MakePlan(1));
   hold();
@@ -190,7 +184,7 @@ void OffRemoveAndReplaceLetGo() {
   hold();
   sequencer.SetEnabled(true);
   CHECK(gone == 9);
-  sequencer.Arrive(At(step, 0, 0), [&] { ++gone; });  // its step began while the hook was off
+  sequencer.Arrive(At(step, 0, 0), [&](const Receipt&) { ++gone; });  // its step began while the hook was off
   CHECK(gone == 10 && sequencer.counters().late == 1);
   hold();
   sequencer.Install(nullptr);
@@ -204,9 +198,9 @@ void EmptyAndUnknownTransfersPass() {
   Sequencer sequencer(&log);
   sequencer.Install(MakePlan(1));
   int gone = 0;
-  sequencer.Arrive(At(1, 0, 5, 0), [&] { ++gone; });
-  sequencer.Arrive({1, "ps", "w0", "edge_5_other", 8, false}, [&] { ++gone; });
-  sequencer.Arrive({1, "ps", "elsewhere", Edge(5), 8, false}, [&] { ++gone; });
+  sequencer.Arrive(At(1, 0, 5, 0), [&](const Receipt&) { ++gone; });
+  sequencer.Arrive({1, "ps", "w0", "edge_5_other", 8, false}, [&](const Receipt&) { ++gone; });
+  sequencer.Arrive({1, "ps", "elsewhere", Edge(5), 8, false}, [&](const Receipt&) { ++gone; });
   CHECK(gone == 3 && sequencer.counters().unplanned == 1 && sequencer.counters().live_steps == 0);
 }
 
@@ -248,13 +242,13 @@ void ArrivalsAreNumberedAndKept() {
 void TheRingCountsWhatItLoses() {
   HandOffLog log(8);
   log.BeginPlan(1);
-  for (int i = 0; i < 20; ++i) log.Append({0, i, 0, 0, 0, Reason::kOrdered}, 1);
+  for (int i = 0; i < 20; ++i) log.Append({0, 0, i, 0, 0, 0, Reason::kOrdered}, 1);
   HandOff out[16];
   int64_t cursor = 2, lost = 0;
   CHECK(log.Read(&cursor, out, 16, &lost) == 8 && cursor == 20 && lost == 10 && log.dropped() == 12);
   CHECK(out[0].step == 12 && out[7].step == 19);
   log.BeginPlan(2);
-  log.Append({0, 99, 0, 0, 0, Reason::kOrdered}, 1);
+  log.Append({0, 0, 99, 0, 0, 0, Reason::kOrdered}, 1);
   cursor = 0;
   CHECK(log.Read(&cursor, out, 16, &lost) == 0 && cursor == 20);
 }
@@ -310,7 +304,7 @@ void NothingIsLostInAStorm() {
           const int64_t step = i / 50;
           if (i % 50 == 0) sequencer.StartStep(step, sequencer.AddGraph(t % 2 ? "" : "reversed", EveryNth(2, 2)));
           ++sent;
-          sequencer.Arrive(At(step, random() % 2, random() % kSize), [&] { ++gone; });
+          sequencer.Arrive(At(step, random() % 2, random() % kSize), [&](const Receipt&) { ++gone; });
           if (i % 97 == 0) sequencer.Release(step);
         }
       });
@@ -340,6 +334,7 @@ int main() {
   TheRingCountsWhatItLoses();
   PacingKeepsOrderAndRate();
   TestFunctions();
+  TestPriority();
   NothingIsLostInAStorm();
   std::puts("all hold");
 }

@@ -26,6 +26,7 @@ PUBLIC = [
     "Server",
     "TfwaveError",
     "__version__",
+    "balance",
     "capture_run",
     "capture_session",
     "distribute",

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tfwave.graph.view import GraphView
 from tfwave.plan.fingerprint import first_difference, graph_print
 from tfwave.plan.io import load_plan, plan_json, save_plan, to_dict
 from tfwave.plan.match import check_match
-from tfwave.plan.plan import Plan
+from tfwave.plan.plan import Discipline, Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.proto import plan_pb2
 
@@ -77,6 +78,18 @@ def test_json_has_the_names_of_the_proto_and_plain_numbers() -> None:
     assert type(document["version"]) is int
 
 
+@pytest.mark.parametrize("name", ["plan.json", "plan.pb"])
+def test_a_discipline_reads_back(tmp_path: Path, name: str) -> None:
+    plan = small_plan()
+    (order,) = plan.orders
+    by_priority = replace(order, discipline=Discipline.PRIORITY, window_bytes=1 << 20)
+    plan = replace(
+        plan, orders=(by_priority,), predicted=replace(plan.predicted, gain=0.25, verdict="worth it")
+    )
+    save_plan(plan, tmp_path / name)
+    assert load_plan(tmp_path / name) == plan
+
+
 def test_an_infinite_priority_is_a_string_and_reads_back(tmp_path: Path) -> None:
     plan = small_plan()
     assert {t["priority"] for t in to_dict(plan)["orders"][0]["transfers"]} == {"Infinity"}
@@ -86,6 +99,16 @@ def test_an_infinite_priority_is_a_string_and_reads_back(tmp_path: Path) -> None
 
 def _change(**values: object) -> Callable[[dict[str, Any]], None]:
     return lambda document: document["orders"][0]["transfers"][1].update(values)
+
+
+def _order(**values: object) -> Callable[[dict[str, Any]], None]:
+    return lambda document: document["orders"][0].update(values)
+
+
+def _of_version_1(document: dict[str, Any]) -> None:
+    document["version"] = 1
+    for name in ("discipline", "window_bytes"):
+        del document["orders"][0][name]
 
 
 def _again(document: dict[str, Any]) -> None:
@@ -112,7 +135,11 @@ def _again(document: dict[str, Any]) -> None:
         (_again, "names the transfer unused:0;.* twice"),
         (lambda d: d["orders"].append(d["orders"][0]), "names the channel .* twice"),
         (lambda d: d["orders"][0]["transfers"].pop(0), "has rank 1 where 0 belongs"),
-        (lambda d: d.update(version=2), r"version 2 is not known here \(this tfwave reads 1\)"),
+        (_order(discipline="priority"), "by priority in a window of 0 bytes"),
+        (_order(discipline="priority", window_bytes=-1), "by priority in a window of -1 bytes"),
+        (_order(window_bytes=1), "by a counter, which has no window"),
+        (_order(discipline="fifo"), "has the discipline 'fifo', not counter or priority"),
+        (_of_version_1, r"version 1 is not known here \(this tfwave reads 2\): make the plan again"),
         (lambda d: d.update(version=0), "it has no version"),
     ],
 )

@@ -73,6 +73,23 @@ def sequencer(log: HandOffLog) -> Iterator[Sequencer]:
     made.close()
 
 
+def test_what_goes_by_priority_passes_unplanned(sequencer: Sequencer, log: HandOffLog) -> None:
+    edges = [edge(i) for i in range(SIZE)]
+    both = {"": plan_by_hand({channel(0): edges}, window_bytes=8), "f": plan_by_hand({channel(0): edges})}
+    table = PlanTable(both)
+    assert table.channels == (PlannedChannel(channel(0), "f"),)
+    assert table.speaks_of(channel(0))
+    sequencer.install(table)
+    graphs = [sequencer.add_graph(every_nth(1, 1, function)) for function in ("", "f")]
+    for step, graph in enumerate(graphs):
+        sequencer.start_step(step, graph)
+        sequencer.arrive(at(step, 1), nothing)
+    counters = sequencer.counters()
+    assert (counters.unplanned, counters.held) == (1, 1)
+    (named,) = log.read(0).channels
+    assert named.discipline == "counter"
+
+
 def reasons(log: HandOffLog) -> list[int]:
     return [hand_off.reason for hand_off in log.read(0).hand_offs]
 

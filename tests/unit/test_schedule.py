@@ -37,11 +37,12 @@ class Hook(FakeHook):
         self.installed: list[list[str]] = []
         self.ranks = list(range(PULLS))
         self.reason = control_pb2.ORDERED
+        self.enforcer = "hook"
         self._handed: list[tuple[int, str, control_pb2.Reason]] = []
         self._begin = 0
 
     def status(self) -> control_pb2.Status:
-        return control_pb2.Status(enforcer="hook", installed=self.plan is not None)
+        return control_pb2.Status(enforcer=self.enforcer, installed=self.plan is not None)
 
     def install(self, plan: Plan | Mapping[str, Plan]) -> None:
         super().install(plan)
@@ -151,6 +152,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
     monkeypatch.setattr(judge, "_QUIET_SECONDS", 0)  # these steps are handed off at once
     hook, worker_hooks, tracers = Hook(), [FakeHook(), FakeHook()], [Tracer(), Tracer()]
     services = {PS: serve(hook)}
+    services[PS].trace_with(Tracer())
     for task, worker_hook, tracer in zip(WORKERS, worker_hooks, tracers, strict=True):
         services[task] = serve(worker_hook)
         services[task].trace_with(tracer)
@@ -411,3 +413,35 @@ def test_starting_again_begins_anew(started: Job) -> None:
     assert started.schedule.phases == {}
     started.until_ordered(function)
     assert started.schedule.plans["f"].policy == "tic"
+
+
+def test_a_single_step_gets_advice(started: Job) -> None:
+    function = Function("f")
+    assert started.schedule.advised_steps(function.graph) is None
+    started.until_ordered(function)
+    assert started.schedule.advised_steps(function.graph) == 1  # it pushes nothing
+    assert started.schedule.advised_steps(Function("g").graph) is None
+    started.schedule.stop()
+    assert started.schedule.advised_steps(function.graph) is None
+
+
+def test_steps_that_overlap_are_ordered_in_both_directions(started: Job) -> None:
+    function = Function("f", steps=2)
+    started.until_ordered(function)
+    assert started.schedule.advised_steps(function.graph) is None
+    worker_plans = [hook.plan for hook in started.worker_hooks]
+    for device, plans in zip(DEVICES, worker_plans, strict=True):
+        assert isinstance(plans, Mapping)
+        assert [order.channel for order in plans["f"].orders] == [Channel(device, SERVERS[0])]
+    started.schedule.stop()
+    assert [hook.plan for hook in started.worker_hooks] == [None, None]
+
+
+def test_steps_that_overlap_need_the_hook(started: Job, caplog: pytest.LogCaptureFixture) -> None:
+    started.hook.enforcer = "proxy"
+    single = Function("g")
+    started.run(Function("f", steps=2), single, until=lambda: started.schedule.phases.get("g") == "ordered")
+    assert "f" not in started.schedule.phases
+    assert (
+        f"the transfers of f stay unordered: its steps overlap, which needs the hook, and {PS}" in caplog.text
+    )

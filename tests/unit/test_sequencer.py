@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 NATIVE = ROOT / "tfwave" / "native"
-WITHOUT_TENSORFLOW = ("sequencer*.cc", "table.cc", "arrival_log.cc", "hand_off_log.cc", "pacer.cc")
+WITHOUT_TENSORFLOW = ("sequencer*.cc", "priority_*.cc", "table.cc", "*_log.cc", "pacer.cc")
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.controlled import FakeHook
 from tests.plans import plan_by_hand
-from tfwave.capture.worker_trace import WorkerTrace
+from tfwave.capture.worker_trace import TaskTrace
 from tfwave.distribute import servers as module
 from tfwave.distribute.servers import Servers, function_of
 from tfwave.errors import EnforcerError
@@ -27,6 +27,8 @@ PLANS = {
     "train": plan_by_hand(dict.fromkeys(PULLS.values(), ("edge_1_x", "edge_2_y"))),
     "evaluate": plan_by_hand({PULLS[1, 0]: ("edge_3_z",)}),
 }
+PUSH = Channel(PULLS[0, 1].destination, PULLS[0, 1].source)
+BOTH_WAYS = {"train": plan_by_hand({PULLS[0, 1]: ("edge_1_x", "edge_2_y"), PUSH: ("edge_9_z",)})}
 LONG = 5.0
 
 
@@ -106,12 +108,14 @@ def test_only_parameter_servers_enforce(cluster: Cluster) -> None:
 
 
 def test_workers_are_told_of_hooks_only(cluster: Cluster) -> None:
-    """A proxy's server runs a TensorFlow that knows no marker."""
+    """A proxy's server runs a TensorFlow that knows no marker; a worker marks what it sends itself, too."""
+    cluster.hooks[WORKERS[0]].enforcer = "proxy"
     cluster.servers.announce([1])
-    assert cluster.hooks[WORKERS[1]].settings == {"hooked_tasks": (PS[0],)}
+    assert cluster.hooks[WORKERS[1]].settings == {"hooked_tasks": (PS[0], WORKERS[1])}
     assert cluster.hooks[WORKERS[0]].settings == {}
     cluster.servers.announce()
-    assert [cluster.hooks[task].settings for task in WORKERS] == [{"hooked_tasks": (PS[0],)}] * 2
+    assert cluster.hooks[WORKERS[0]].settings == {"hooked_tasks": (PS[0],)}
+    assert cluster.hooks[WORKERS[1]].settings == {"hooked_tasks": (PS[0], WORKERS[1])}
     assert not any(cluster.hooks[task].settings for task in PS)
 
 
@@ -126,17 +130,37 @@ def test_each_server_gets_the_orders_of_what_it_sends(cluster: Cluster) -> None:
     assert cluster.servers.forgetful() == []
 
 
-def test_no_plans_are_no_plans(cluster: Cluster) -> None:
+def test_a_worker_gets_the_orders_of_what_it_sends(cluster: Cluster) -> None:
+    cluster.servers.install(BOTH_WAYS)
+    assert sent(cluster.hooks[PS[0]].plan) == {"train": [PULLS[0, 1]]}
+    assert sent(cluster.hooks[WORKERS[1]].plan) == {"train": [PUSH]}
+    assert cluster.hooks[WORKERS[0]].plan is None
     cluster.servers.install(PLANS)
+    assert cluster.hooks[WORKERS[1]].plan is None
+
+
+def test_a_worker_that_is_away_holds_nobody_up(cluster: Cluster) -> None:
+    cluster.stop(WORKERS[1])
+    cluster.servers.install(BOTH_WAYS)
+    assert cluster.hooks[PS[0]].plan is not None
+    assert cluster.servers.forgetful() == []
+    assert len(cluster.servers.hand_offs()) == 4
     cluster.servers.install({})
-    assert all(cluster.hooks[task].plan is None for task in PS)
+    assert cluster.hooks[PS[0]].plan is None
+
+
+def test_no_plans_are_no_plans(cluster: Cluster) -> None:
+    cluster.servers.install(BOTH_WAYS)
+    cluster.servers.install({})
+    assert all(cluster.hooks[task].plan is None for task in PS + WORKERS)
     assert cluster.servers.forgetful() == PS
 
 
-def test_a_restarted_server_is_found(cluster: Cluster) -> None:
-    cluster.servers.install(PLANS)
+def test_a_restarted_task_is_found(cluster: Cluster) -> None:
+    cluster.servers.install(BOTH_WAYS)
     cluster.hooks[PS[1]].remove()
-    assert cluster.servers.forgetful() == [PS[1]]
+    cluster.hooks[WORKERS[1]].remove()
+    assert cluster.servers.forgetful() == [PS[1], WORKERS[1]]
 
 
 def test_plans_are_installed_on_a_lease(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,11 +182,18 @@ def test_the_others_are_told_if_one_does_not_answer(cluster: Cluster) -> None:
     assert cluster.hooks[PS[1]].plan is None
 
 
-def test_workers_trace(cluster: Cluster) -> None:
+def test_all_tasks_trace(cluster: Cluster) -> None:
     cluster.servers.start_trace()
-    assert [cluster.tracers[task].on for task in PS + WORKERS] == [False, False, True, True]
-    assert cluster.servers.stop_trace() == [WorkerTrace({task: {"a": 1}}, ()) for task in WORKERS]
+    assert all(cluster.tracers[task].on for task in PS + WORKERS)
+    assert cluster.servers.stop_trace() == [TaskTrace(task, {task: {"a": 1}}, ()) for task in PS + WORKERS]
     assert not any(tracer.on for tracer in cluster.tracers.values())
+
+
+def test_a_parameter_server_that_cannot_be_traced_is_left_out(cluster: Cluster) -> None:
+    cluster.tracers[PS[0]].start()
+    cluster.servers.start_trace()
+    assert [trace.task for trace in cluster.servers.stop_trace()] == [PS[1], *WORKERS]
+    assert cluster.tracers[PS[0]].on
 
 
 def test_a_worker_that_is_traced_already_is_named(cluster: Cluster) -> None:
@@ -177,3 +208,9 @@ def test_hand_offs_are_read_once(cluster: Cluster) -> None:
     assert [function_of(hand_off.channel) for hand_off in first[:2]] == ["train", "evaluate"]
     assert {hand_off.step for hand_off in cluster.servers.hand_offs()} == {2}
     assert [cluster.hooks[task].cursors for task in PS + WORKERS] == [[0, 2], [0, 2], [], []]
+
+
+def test_hand_offs_of_workers_are_read_where_they_have_a_plan(cluster: Cluster) -> None:
+    cluster.servers.install(BOTH_WAYS)
+    assert len(cluster.servers.hand_offs()) == 6
+    assert [cluster.hooks[task].cursors for task in PS + WORKERS] == [[0], [0], [], [0]]

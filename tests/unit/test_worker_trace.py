@@ -1,22 +1,23 @@
-"""What traces of workers tell of a function's costs, and the plan that follows from them."""
+"""What traces tell of a function's costs, and the plan that follows from them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder
 from tfwave.capture.function import FunctionGraph
 from tfwave.capture.plan import plan_function
-from tfwave.capture.worker_trace import WorkerTrace, function_costs
+from tfwave.capture.worker_trace import CostedFunction, TaskTrace, function_costs
 from tfwave.cost.model import CostModel
 from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
+from tfwave.plan.plan import Discipline
 from tfwave.proto import control_pb2
 
 WORKERS = [WORKER.replace("task:0", f"task:{i}") for i in range(3)]
+TASK = "/job:worker/replica:0/task:1"
 NAME = "__inference_step_64"
 LATENCY, BYTES_PER_SECOND = 1e-3, 1e6
 SIZES = {"edge_1_v1": 4, "edge_2_v2": 50_000, "edge_3_v3": 200_000}
@@ -36,7 +37,7 @@ def function() -> FunctionGraph:
 
 def function_of(build: Builder) -> FunctionGraph:
     view = GraphView.of(build.partitions[WORKER])
-    return FunctionGraph(NAME, WORKER, view, find_transfers(view).into(WORKER).data)
+    return FunctionGraph(NAME, WORKER, view, find_transfers(view).data)
 
 
 def traced(
@@ -71,8 +72,13 @@ def traced(
 
 
 def costs_of(function: FunctionGraph, *traces: control_pb2.Trace) -> tuple[dict[str, Transfer], CostModel]:
-    transfers, costs = function_costs(function, [WorkerTrace.of(trace) for trace in traces])
-    return {t.edge: t for t in transfers}, costs
+    costed = costed_by(function, *traces)
+    return {t.edge: t for t in costed.transfers}, costed.costs
+
+
+def costed_by(function: FunctionGraph, *traces: control_pb2.Trace) -> CostedFunction:
+    """By traces of workers; which of them is all the same."""
+    return function_costs(function, [TaskTrace.of(TASK, trace) for trace in traces])
 
 
 def op_seconds(function: FunctionGraph, costs: CostModel, *names: str) -> list[float]:
@@ -82,7 +88,8 @@ def op_seconds(function: FunctionGraph, costs: CostModel, *names: str) -> list[f
 def test_a_trace_is_read_step_by_step() -> None:
     trace = traced(1)
     trace.arrivals.add(step=-3, channel=0, edge="edge_1_v1", bytes=8, requested_nanos=1, arrived_nanos=2)
-    read = WorkerTrace.of(trace)
+    read = TaskTrace.of(TASK, trace)
+    assert read.task == TASK
     assert read.op_seconds == {NAME: OPS}
     assert [(name, len(records)) for name, records in read.steps] == [("", 1), (NAME, 3)]
     first = read.steps[1][1][0]
@@ -178,7 +185,7 @@ def test_two_outputs_of_one_node_are_not_mistaken_for_each_other() -> None:
 
 
 def test_the_plan_orders_the_same_for_each_worker(function: FunctionGraph) -> None:
-    plan = plan_function(function, [WorkerTrace.of(traced(1))], "tac", WORKERS)
+    plan = plan_function(costed_by(function, traced(1)), "tac", WORKERS)
     channels = [order.channel for order in plan.orders]
     assert channels == sorted(Channel(s, w) for s in SERVERS[:2] for w in WORKERS)
     for order in plan.orders:
@@ -190,17 +197,134 @@ def test_the_plan_orders_the_same_for_each_worker(function: FunctionGraph) -> No
     assert plan.costs.ops == "measured"
 
 
-def test_only_what_arrives_at_the_worker_is_planned(function: FunctionGraph) -> None:
-    """Gradients that arrive at a server are in the view, and are not ordered."""
+@pytest.fixture
+def training() -> FunctionGraph:
+    """v1 and v2 are pulled, a gradient of 1 MB is pushed, and a rate goes from one server to the other."""
     build = Builder()
     build.op(WORKER, "first", [build.pair("v1", SERVERS[0], WORKER)])
     build.op(WORKER, "second", ["first", build.pair("v2", SERVERS[0], WORKER)])
     build.const(SERVERS[0], "v1")
     build.const(SERVERS[0], "v2")
-    build.op(SERVERS[0], "apply", [build.pair("second", WORKER, SERVERS[0])])
+    build.const(SERVERS[1], "rate")
+    rate = build.pair("rate", SERVERS[1], SERVERS[0])
+    build.op(SERVERS[0], "apply", [build.pair("second", WORKER, SERVERS[0]), rate])
+    build.op(SERVERS[0], "again", ["apply", rate])
     view = GraphView.of(*build.partitions.values())
-    function = replace(function, view=view, transfers=find_transfers(view).into(WORKER).data)
-    sizes = {edge: SIZES[edge] for edge in ("edge_1_v1", "edge_2_v2")}
-    plan = plan_function(function, [WorkerTrace.of(traced(0, sizes=sizes))], "tac", WORKERS[:1])
+    return FunctionGraph(NAME, WORKER, view, find_transfers(view).data)
+
+
+PULLED = {edge: SIZES[edge] for edge in ("edge_1_v1", "edge_2_v2")}
+GRADIENT = 1_000_000
+
+
+def traced_on_server() -> TaskTrace:
+    """The gradient was asked for at the step's begin, long before it was there."""
+    trace = control_pb2.Trace(functions={7: NAME})
+    trace.channels.add(source_device=WORKERS[2], destination_device=SERVERS[0])
+    trace.arrivals.add(
+        step=7, edge="edge_4_second", bytes=GRADIENT, requested_nanos=0, arrived_nanos=60_000_000_000
+    )
+    trace.ops.add(function=NAME, node="apply", op="AddN", count=1, min_seconds=5e-3)
+    return TaskTrace.of("/job:ps/replica:0/task:0", trace)
+
+
+def test_a_function_knows_both_directions(training: FunctionGraph) -> None:
+    assert [t.key.node for t in training.pulls] == ["v1", "v2"]
+    assert [t.key.node for t in training.pushes] == ["second"]
+    assert {key.node for key in training.free} == {"v1", "v2", "rate"}
+    assert not training.overlaps
+
+
+def test_pushes_take_the_link_of_pulls(training: FunctionGraph) -> None:
+    workers = [TaskTrace.of(TASK, traced(0, sizes=PULLED))]
+    costed = function_costs(training, [*workers, traced_on_server()])
+    (push,) = (t for t in costed.transfers if t.key.node == "second")
+    assert push.bytes == GRADIENT
+    assert costed.costs.transfer_seconds(push) == pytest.approx(
+        LATENCY + GRADIENT / BYTES_PER_SECOND, rel=0.02
+    )
+
+
+def test_ops_of_servers_are_measured_where_they_were_traced(training: FunctionGraph) -> None:
+    workers = [TaskTrace.of(TASK, traced(0, sizes=PULLED))]
+    measured = function_costs(training, [*workers, traced_on_server()]).costs
+    assert op_seconds(training, measured, "apply", "again") == [5e-3, 0]
+    estimated = function_costs(training, workers).costs
+    assert op_seconds(training, estimated, "apply", "again") == [2.5e-3, 2.5e-3]
+    assert estimated.source.ops == "estimated"
+
+
+def test_a_single_step_orders_its_pulls(training: FunctionGraph) -> None:
+    plan = plan_function(costed_by(training, traced(0, sizes=PULLED)), "tac", WORKERS[:1])
     assert [order.channel for order in plan.orders] == [Channel(SERVERS[0], WORKER)]
     assert [t.edge for t in plan.transfers] == ["edge_1_v1", "edge_2_v2"]
+
+
+def two_steps() -> FunctionGraph:
+    """Two steps on one variable: pulled, its gradient pushed and applied, pulled again.
+
+    The server gets a rate from another one, and both get what the worker knows at once.
+    """
+    build = Builder()
+    build.const(SERVERS[0], "v")
+    build.const(SERVERS[1], "rate")
+    build.const(WORKER, "rows")
+    build.op(SERVERS[1], "looked_up", [build.pair("rows", WORKER, SERVERS[1])])
+    build.op(WORKER, "first", [build.pair("v", SERVERS[0], WORKER)])
+    others = [build.pair("rate", SERVERS[1], SERVERS[0]), build.pair("rows", WORKER, SERVERS[0])]
+    build.op(SERVERS[0], "apply", [build.pair("first", WORKER, SERVERS[0]), *others])
+    build.op(WORKER, "second", [build.pair("apply", SERVERS[0], WORKER)])
+    build.op(SERVERS[0], "last", [build.pair("second", WORKER, SERVERS[0])])
+    view = GraphView.of(*build.partitions.values())
+    return FunctionGraph(NAME, WORKER, view, find_transfers(view).data)
+
+
+def test_steps_overlap_where_a_pull_waits_for_another() -> None:
+    function = two_steps()
+    assert function.overlaps
+    assert {key.node for key in function.free} == {"v", "rate", "rows"}
+    assert [t.key.node for t in function.pulls] == ["apply", "v"]
+    assert [t.key.node for t in function.pushes] == ["first", "rows", "rows", "second"]
+
+
+def test_a_step_that_reads_its_counter_again_does_not_overlap_with_itself() -> None:
+    build = Builder()
+    for name in ("counter", "v1", "v2"):
+        build.const(SERVERS[0], name)
+    pulls = [build.pair(name, SERVERS[0], WORKER) for name in ("counter", "v1", "v2")]
+    build.op(WORKER, "step", pulls)
+    build.op(SERVERS[0], "counted", [build.pair("step", WORKER, SERVERS[0])])
+    build.op(WORKER, "after", [build.pair("counted", SERVERS[0], WORKER)])
+    view = GraphView.of(*build.partitions.values())
+    assert not FunctionGraph(NAME, WORKER, view, find_transfers(view).data).overlaps
+
+
+def test_what_was_asked_for_too_early_tells_no_time() -> None:
+    """The second step's pull is asked for at the begin, too, and arrives when the first step is done."""
+    function = two_steps()
+    edges = {t.key.node: t.edge for t in function.transfers}
+    trace = control_pb2.Trace(functions={7: NAME})
+    trace.channels.add(source_device=SERVERS[0], destination_device=WORKER)
+    trace.ops.add(function=NAME, node="first", op="AddN", count=1, min_seconds=1e-3)
+    for edge, arrived in ((edges["v"], 1_000_000), (edges["apply"], 90_000_000_000)):
+        trace.arrivals.add(step=7, edge=edge, bytes=1000, requested_nanos=0, arrived_nanos=arrived)
+    costed = costed_by(function, trace)
+    assert [costed.costs.transfer_seconds(t) for t in costed.transfers if t.bytes] == [
+        pytest.approx(1e-3),
+        pytest.approx(1e-3),
+    ]
+
+
+def test_overlapped_steps_are_planned_in_both_directions_for_each_worker() -> None:
+    function = two_steps()
+    edges = {t.key.node: t.edge for t in function.transfers}
+    told = control_pb2.Trace(functions={7: NAME})
+    told.channels.add(source_device=SERVERS[0], destination_device=WORKER)
+    told.ops.add(function=NAME, node="first", op="AddN", count=1, min_seconds=1e-3)
+    told.arrivals.add(step=7, edge=edges["v"], bytes=1000, requested_nanos=0, arrived_nanos=1_000_000)
+    plan = plan_function(costed_by(function, told), "tac", WORKERS[:2])
+    both = [Channel(SERVERS[0], w) for w in WORKERS[:2]] + [Channel(w, SERVERS[0]) for w in WORKERS[:2]]
+    assert [order.channel for order in plan.orders] == sorted(both)
+    assert all(t.key.channel == order.channel for order in plan.orders for t in order.transfers)
+    assert {t.key.node for t in plan.transfers} == {"v", "apply", "first", "second"}
+    assert {order.discipline for order in plan.orders} == {Discipline.PRIORITY}

@@ -1,26 +1,64 @@
 """What a traced function of a strategy's job sends between its tasks, without running it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from tfwave.graph.names import TransferKey, task_of
 from tfwave.graph.partition.cut import cut
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
+from tfwave.order.deps import upstream_transfers
 from tfwave.runtime.live.replay import traced_item
+
+_WAITING_SHARE = 0.3
 
 
 @dataclass(frozen=True)
 class FunctionGraph:
     """One traced function, cut as the worker that runs it will cut it.
 
-    `name` is TensorFlow's own of the trace, another one for each input signature; `transfers` are the tensors that
-    arrive at `worker` from other tasks.
+    `name` is TensorFlow's own of the trace, another one for each input signature; `transfers` are all tensors that
+    cross tasks, in both directions.
     """
 
     name: str
     worker: str
     view: GraphView
     transfers: tuple[Transfer, ...]
+
+    @property
+    def pulls(self) -> tuple[Transfer, ...]:
+        """What arrives at `worker`."""
+        return tuple(t for t in self.transfers if t.channel.destination == self.worker)
+
+    @property
+    def pushes(self) -> tuple[Transfer, ...]:
+        """What `worker` sends."""
+        return tuple(t for t in self.transfers if task_of(t.channel.source) == task_of(self.worker))
+
+    @cached_property
+    def free(self) -> frozenset[TransferKey]:
+        """The transfers that wait for no other."""
+        return frozenset(key for key, others in self._waits.items() if not others)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether it holds steps that overlap: many pulls wait for others, by way of the updates in between.
+
+        Of two steps those of the second do, half of all; a single step may read again what it has updated, such as
+        a counter.
+        """
+        mask = sum(1 << i for i, t in enumerate(self.transfers) if t.channel.destination == self.worker)
+        waiting = [t for t in self.pulls if self._waits[t.key] & mask]
+        return len(waiting) > _WAITING_SHARE * len(self.pulls)
+
+    @cached_property
+    def _waits(self) -> Mapping[TransferKey, int]:
+        """The other transfers that each waits for; bit i stands for ``transfers[i]``."""
+        upstream = upstream_transfers(self.view, self.transfers)
+        return {t.key: upstream[t.recv] & ~(1 << i) for i, t in enumerate(self.transfers)}
 
 
 def capture_function(concrete: Any, worker: str) -> FunctionGraph:
@@ -31,7 +69,7 @@ def capture_function(concrete: Any, worker: str) -> FunctionGraph:
     """
     partitions = cut(traced_item(concrete.graph), default=worker)
     view = GraphView.of(*partitions)
-    return FunctionGraph(function_name(concrete), worker, view, find_transfers(view).into(worker).data)
+    return FunctionGraph(function_name(concrete), worker, view, find_transfers(view).data)
 
 
 def function_name(concrete: Any) -> str:

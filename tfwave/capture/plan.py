@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.costs import bundle_costs
-from tfwave.capture.function import FunctionGraph
-from tfwave.capture.worker_trace import WorkerTrace, function_costs
+from tfwave.capture.worker_trace import CostedFunction
 from tfwave.graph.names import Channel
 from tfwave.plan.plan import ChannelOrder, Plan
 from tfwave.planner import PlanRequest, make_plan
@@ -29,23 +28,34 @@ def plan_bundle(bundle: Bundle, policy: str = "tac", *, device: str | None = Non
     return make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), request)
 
 
-def plan_function(
-    function: FunctionGraph, traces: Sequence[WorkerTrace], policy: str, workers: Sequence[str]
-) -> Plan:
-    """Order what a traced function pulls, the same for each of the `workers` (full device names) that run it.
+def plan_function(costed: CostedFunction, policy: str, workers: Sequence[str]) -> Plan:
+    """Order what a traced function transfers, the same for each of the `workers` (full device names) that run it.
+
+    Case 1: a single step: what it pulls.
+    Case 2: steps that overlap: what the worker pulls, and what it pushes once it has pulled something. What servers
+        send each other, and what the worker sends at once, such as indices into tables, is small: it has no order.
 
     Raises:
         MissingCost: not one transfer was seen in the traces.
         GraphError: nothing to order.
     """
-    transfers, costs = function_costs(function, traces)
-    plan = make_plan(function.view, transfers, costs, PlanRequest(policy, device=function.worker))
-    orders = (_towards(order, worker) for worker in workers for order in plan.orders)
+    function, transfers = costed.function, costed.transfers
+    request = PlanRequest(policy, device=function.worker)  # 1
+    if function.overlaps:  # 2
+        chosen = {t.key for t in function.pulls} | ({t.key for t in function.pushes} - function.free)
+        transfers = tuple(t for t in transfers if t.key in chosen)
+        request = PlanRequest(policy)
+    plan = make_plan(function.view, transfers, costed.costs, request)
+    orders = [_of(order, function.worker, worker) for worker in workers for order in plan.orders]
     return replace(plan, orders=tuple(sorted(orders, key=lambda order: order.channel)))
 
 
-def _towards(order: ChannelOrder, worker: str) -> ChannelOrder:
-    channel = Channel(order.channel.source, worker)
-    return ChannelOrder(
-        channel, tuple(replace(t, key=replace(t.key, channel=channel)) for t in order.transfers)
+def _of(order: ChannelOrder, planned: str, worker: str) -> ChannelOrder:
+    """The order of another worker than the planned one."""
+    ends = (
+        worker if device == planned else device
+        for device in (order.channel.source, order.channel.destination)
     )
+    channel = Channel(*ends)
+    transfers = tuple(replace(t, key=replace(t.key, channel=channel)) for t in order.transfers)
+    return replace(order, channel=channel, transfers=transfers)

@@ -1,4 +1,4 @@
-"""What a worker saw of some steps: how long its ops took, and when its tensors arrived."""
+"""What the tasks of a job saw of some steps: how long their ops took, and when tensors arrived."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,25 +12,26 @@ from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.model import CostModel, CostSource
 from tfwave.cost.trace import TimeOracle
 from tfwave.errors import MissingCost
-from tfwave.graph.names import Channel, TransferKey, edge_source
+from tfwave.graph.names import Channel, TransferKey, edge_source, task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.proto import control_pb2
 
 
 @dataclass(frozen=True)
-class WorkerTrace:
-    """Traced steps of one worker.
+class TaskTrace:
+    """Traced steps of one task, named as TensorFlow does: ``/job:worker/replica:0/task:0``.
 
     `op_seconds` holds the fastest run of each op, by function and node; `steps` the function of each step, and what
-    arrived in it, in seconds of the worker's own clock.
+    arrived in it, in seconds of the task's own clock.
     """
 
+    task: str
     op_seconds: Mapping[str, Mapping[str, float]]
     steps: tuple[tuple[str, tuple[TransferRecord, ...]], ...]
 
     @classmethod
-    def of(cls, trace: control_pb2.Trace) -> "WorkerTrace":
+    def of(cls, task: str, trace: control_pb2.Trace) -> "TaskTrace":
         """As a control service tells it."""
         ops: dict[str, dict[str, float]] = defaultdict(dict)
         for op in trace.ops:
@@ -40,36 +41,66 @@ class WorkerTrace:
         for a in trace.arrivals:
             begin, end = a.requested_nanos / 1e9, a.arrived_nanos / 1e9
             steps[a.step].append(TransferRecord(a.edge, channels[a.channel], a.bytes, begin, end))
-        return cls(ops, tuple((trace.functions.get(s, ""), tuple(steps[s])) for s in sorted(steps)))
+        return cls(task, ops, tuple((trace.functions.get(s, ""), tuple(steps[s])) for s in sorted(steps)))
 
 
-def function_costs(
-    function: FunctionGraph, traces: Sequence[WorkerTrace]
-) -> tuple[tuple[Transfer, ...], CostModel]:
-    """The function's transfers with their traced sizes, and what ops and transfers cost.
+@dataclass(frozen=True)
+class CostedFunction:
+    """A function, its transfers with their traced sizes, and what ops and transfers cost."""
 
-    Ops: the minimum over all runs. Transfers: a link fitted to the arrivals on each channel, or, where no trace
-    tells bytes, the minimum of their own times. All workers count as one: what they do is the same.
+    function: FunctionGraph
+    transfers: tuple[Transfer, ...]
+    costs: CostModel
+
+
+def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> CostedFunction:
+    """What traces tell of a function.
+
+    All workers count as one: what they do is the same.
+
+    1. Ops: the minimum over all runs; those of tasks without a trace are estimated.
+    2. Transfers that wait for no other, as the first pulls of each variable: a link fitted to the arrivals on each
+       channel, or, where no trace tells bytes, the minimum of their own times.
+    3. All others were asked for long before they could be sent, so their times tell nothing: they take the link of
+       their channel, or that of the opposite direction; an estimate, where there is neither.
 
     Raises:
-        MissingCost: no step of the function was traced.
+        MissingCost: no step of the function was traced on a worker.
     """
+    named = _Named(function.transfers)
     steps = [
         _at(function.worker, step) for trace in traces for name, step in trace.steps if name == function.name
     ]
+    found = [[(transfer, r) for r in step if (transfer := named.find(r)) is not None] for step in steps]
+    ops = _op_samples(function, traces)
+    if not any(device == function.worker for device, _ in ops) or not any(found):
+        raise MissingCost(f"no step of {function.name} was traced: it must run more often while it is traced")
+    sizes = {transfer.key: record.bytes for step in found for transfer, record in step}
+    sized = tuple(replace(t, bytes=sizes.get(t.key, 0)) for t in function.transfers)
+    early = [[record for transfer, record in step if transfer.key in function.free] for step in found]  # 2
+    oracle = TimeOracle(ops, _service_samples(named, early))
+    traced = _WithoutFolded(oracle, frozenset(task_of(device) for device, _ in ops))
+    links = channel_links(early)  # none, if no trace tells bytes
+    links = {Channel(c.destination, c.source): link for c, link in links.items()} | links  # 3
+    known = AnalyticCosts(traced, links) if links else traced
+    return CostedFunction(function, sized, EstimateMissing(known, function.view, sized))
+
+
+def _op_samples(
+    function: FunctionGraph, traces: Iterable[TaskTrace]
+) -> Mapping[tuple[str, str], Sequence[float]]:
+    """The seconds of ops by device and node."""
+    view = function.view
+    devices = {
+        (task_of(view.nodes[i].device), name): view.nodes[i].device for i, name in enumerate(view.names)
+    }
     ops: dict[tuple[str, str], list[float]] = defaultdict(list)
     for trace in traces:
+        task = task_of(_as_one(function.worker, trace.task))
         for node, fastest in trace.op_seconds.get(function.name, {}).items():
-            ops[function.worker, node].append(fastest)
-    if not (ops and steps):
-        raise MissingCost(f"no step of {function.name} was traced: it must run more often while it is traced")
-    named = _Named(function.transfers)
-    found = ((named.find(record), record.bytes) for step in steps for record in step)
-    sizes = {transfer.key: size for transfer, size in found if transfer is not None}
-    sized = tuple(replace(t, bytes=sizes.get(t.key, 0)) for t in function.transfers)
-    traced = _WithoutFolded(TimeOracle(ops, _service_samples(named, steps)))
-    links = channel_links(steps)  # none, if no trace tells bytes
-    return sized, EstimateMissing(AnalyticCosts(traced, links) if links else traced, function.view, sized)
+            if (task, node) in devices:
+                ops[devices[task, node], node].append(fastest)
+    return ops
 
 
 def _service_samples(
@@ -86,9 +117,13 @@ def _service_samples(
 
 @dataclass(frozen=True)
 class _WithoutFolded:
-    """Traced ops cost what they took; what never ran, Grappler had folded into another op: it costs nothing."""
+    """Traced ops cost what they took; what never ran, Grappler had folded into another op: it costs nothing.
+
+    Of tasks that were not traced nothing is known.
+    """
 
     traced: CostModel
+    tasks: frozenset[str]
 
     @property
     def source(self) -> CostSource:
@@ -98,6 +133,8 @@ class _WithoutFolded:
         try:
             return self.traced.op_seconds(view, node)
         except MissingCost:
+            if task_of(view.nodes[node].device) not in self.tasks:
+                raise
             return 0.0
 
     def transfer_seconds(self, transfer: Transfer) -> float:
@@ -105,7 +142,17 @@ class _WithoutFolded:
 
 
 def _at(worker: str, records: Iterable[TransferRecord]) -> list[TransferRecord]:
-    return [replace(r, channel=Channel(r.channel.source, worker)) for r in records]
+    ends = ((r, _as_one(worker, r.channel.source), _as_one(worker, r.channel.destination)) for r in records)
+    return [replace(r, channel=Channel(source, destination)) for r, source, destination in ends]
+
+
+def _as_one(worker: str, device: str) -> str:
+    """`worker` for the devices of all tasks of its job."""
+    return worker if _job(device) == _job(worker) else device
+
+
+def _job(device: str) -> str:
+    return task_of(device).rpartition("/task:")[0]
 
 
 class _Named:

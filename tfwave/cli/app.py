@@ -2,6 +2,7 @@
 
 import typer
 
+from tfwave.cli.balance import balance_command
 from tfwave.cli.conformance import conformance_command
 from tfwave.cli.demo import demo_command
 from tfwave.cli.diff import diff_command
@@ -13,6 +14,8 @@ from tfwave.cli.launch import launch_command
 from tfwave.cli.passes import passes_command
 from tfwave.cli.plan import plan_command
 from tfwave.cli.rewrite import rewrite_command, undo_command
+from tfwave.cli.simulate import simulate_command
+from tfwave.cli.timeline_diff import timeline_diff_command
 
 app = typer.Typer(
     name="tfwave",
@@ -25,6 +28,9 @@ app = typer.Typer(
 app.command("doctor")(doctor_command)
 app.command("inspect")(inspect_command)
 app.command("plan")(plan_command)
+app.command("balance")(balance_command)
+app.command("simulate")(simulate_command)
+app.command("timeline-diff")(timeline_diff_command)
 app.command("rewrite")(rewrite_command)
 app.command("undo")(undo_command)
 app.command("diff")(diff_command)

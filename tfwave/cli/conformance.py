@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tfwave.cli.output import JsonFlag, print_json, print_table
+from tfwave.cli.output import JsonFlag, print_json, print_table, short_device
 from tfwave.report.conformance import Conformance, conformance
 from tfwave.report.run import load_run
 
@@ -15,9 +15,10 @@ def conformance_command(
     run: Annotated[Path, typer.Argument(help="A run's directory, such as demo-run.", metavar="RUN")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare the planned order with the hand-offs that the hook logged.
+    """Compare the planned order with the hand-offs that the hook logged, each channel by its discipline's rule.
 
-    Exits with code 1 if a step that ran under the plan did not keep it.
+    By a counter, ranks must rise in each step. By priority, none may have left while a lower rank was ready and
+    waited. Exits with code 1 if a step that ran under the plan did not keep it.
 
     [bold]Examples[/bold]
 
@@ -30,6 +31,7 @@ def conformance_command(
         print_json({mode: asdict(figures) | {"exact": figures.exact} for mode, figures in judged.items()})
     else:
         print_conformance(judged)
+        print_channels(judged)
     if not judged["ordered"].exact:
         raise typer.Exit(1)
 
@@ -44,3 +46,20 @@ def print_conformance(judged: dict[str, Conformance]) -> None:
             for mode, c in judged.items()
         ],
     )
+
+
+def print_channels(judged: dict[str, Conformance]) -> None:
+    """Show each channel's figures by mode."""
+    print_table(
+        "channels",
+        ["mode", "channel", "discipline", "hand-offs", "violations", "exact steps"],
+        [
+            (mode, _short(c.channel), c.discipline, c.hand_offs, c.violations, f"{c.exact_share:.1%}")
+            for mode, figures in judged.items()
+            for c in figures.channels
+        ],
+    )
+
+
+def _short(channel: str) -> str:
+    return " -> ".join(short_device(end) for end in channel.split(" -> "))

@@ -6,7 +6,11 @@ from typing import Annotated
 
 import typer
 
+from tfwave.balance.load import server_load
+from tfwave.capture.advice import advise_overlap
+from tfwave.capture.bundle import Bundle
 from tfwave.capture.costs import bundle_costs
+from tfwave.cli.balance import print_loads
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
 from tfwave.cost.estimate import EstimateMissing
@@ -14,9 +18,11 @@ from tfwave.cost.file import load_costs
 from tfwave.cost.model import CostModel
 from tfwave.cost.uniform import UniformCosts
 from tfwave.errors import MissingCost
+from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.io import save_plan, to_dict
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner.plan import URGENCY
 
 _SHOWN_TRANSFERS = 20
 
@@ -30,7 +36,7 @@ class Missing(StrEnum):
 
 def plan_command(  # noqa: PLR0913, PLR0917
     graph: Annotated[str, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")],
-    policy: Annotated[str, typer.Option(help="tic, tac, fifo, random or reverse.")] = "tac",
+    policy: Annotated[str, typer.Option(help=f"{', '.join(POLICY_NAMES)}.")] = "tac",
     costs: Annotated[
         Path | None,
         typer.Option(help='Costs in seconds: {"ops": {node: s}, "transfers": {recv node: s}}.'),
@@ -40,7 +46,7 @@ def plan_command(  # noqa: PLR0913, PLR0917
         Path | None, typer.Option("-o", "--output", help="Write the plan; JSON if it ends in .json.")
     ] = None,
     fetches: Fetches = None,
-    seed: Annotated[int, typer.Option(help="Seed of the policy 'random'.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the policies 'random' and 'search'.")] = 0,
     missing: Annotated[Missing, typer.Option(help="Refuse missing costs, or estimate them.")] = Missing.error,
     as_json: JsonFlag = False,
 ) -> None:
@@ -65,10 +71,28 @@ def plan_command(  # noqa: PLR0913, PLR0917
         save_plan(plan, output)
     if as_json:
         print_json(to_dict(plan))
-    else:
-        print_plan(plan)
-        if output is not None:
-            console.print(f"written to '{output}'")
+        return
+    print_plan(plan)
+    if source.bundle is not None:
+        _print_advice(source.bundle, plan)
+    if output is not None:
+        console.print(f"written to '{output}'")
+
+
+def _print_advice(bundle: Bundle, plan: Plan) -> None:
+    """What may help besides: an even load of the servers, steps that overlap."""
+    transfers = bundle.transfers.data
+    loads = server_load(bundle.view, transfers, EstimateMissing(bundle_costs(bundle), bundle.view, transfers))
+    if len(loads) > 1:
+        print_loads(loads)
+    advised = advise_overlap(bundle) if plan.policy != URGENCY else None
+    if advised is not None and advised.passes:
+        share = 1 - advised.seconds / plan.predicted.unordered_seconds
+        console.print(
+            f"steps that overlap: {advised.steps} a call could take {milliseconds(advised.seconds)} each, "
+            f"{share:.0%} less:\n  tfwave rewrite TRAIN.pb --passes '{advised.passes}' -o OVERLAPPED.pb",
+            soft_wrap=True,
+        )
 
 
 def _costs(source: Source, policy: str, costs: Path | None) -> CostModel:
@@ -91,7 +115,12 @@ def print_plan(plan: Plan) -> None:
         f"policy {plan.policy}; costs: ops {costs.ops}, transfers {costs.transfers}{detail}\n"
         f"predicted: makespan {milliseconds(predicted.makespan_seconds)}, "
         f"U {milliseconds(predicted.upper_seconds)}, L {milliseconds(predicted.lower_seconds)}, "
-        f"E {predicted.efficiency:.3f}, S {predicted.speedup:.3f}"
+        f"E {predicted.efficiency:.3f}, S {predicted.speedup:.3f}\n"
+        f"step: {milliseconds(predicted.unordered_seconds)} unordered, "
+        f"{milliseconds(predicted.ordered_seconds)} ordered, {predicted.gap:.1%} above the best bound "
+        f"({predicted.bound}, {milliseconds(predicted.bound_seconds)})\n"
+        f"[bold]{predicted.verdict}[/bold]",
+        soft_wrap=True,
     )
     for order in plan.orders:
         channel = order.channel

@@ -10,10 +10,8 @@ from tfwave.demo import chief_task, server_task
 from tfwave.demo.network import Network, open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.errors import EnforcerError
-from tfwave.graph.names import Channel
 from tfwave.plan.plan import Plan
-from tfwave.proto.control_pb2 import Reason
-from tfwave.report.conformance import HandOff
+from tfwave.report.conformance import HandOff, read_hand_offs
 from tfwave.runtime.control.client import ControlClient
 
 START_SECONDS = 180.0
@@ -81,10 +79,7 @@ class DemoCluster:
                     f"the log of server {i} lost {log.dropped} hand-offs: run fewer steps a block"
                 )
             self._cursors[i] = log.next_cursor
-            channels = [str(Channel(c.source_device, c.destination_device)) for c in log.channels]
-            read += [
-                HandOff(h.step, channels[h.channel], h.rank, Reason.Name(h.reason)) for h in log.hand_offs
-            ]
+            read += read_hand_offs(log, lambda _, channel: str(channel))
         return read
 
     def live_steps(self) -> int:

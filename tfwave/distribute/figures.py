@@ -25,11 +25,13 @@ class Figures:
     """Over the steps of one window; `nan` where nothing was measured.
 
     Attributes:
-        steps: how many finished, on all workers and of all functions.
+        steps: how many calls finished, on all workers and of all functions; a call is a step, whatever it makes.
         step_seconds: the median of the function that took most of the time.
         efficiency: E of TicTac section 3.2 of that function, by the plan's bounds.
-        inversions: share of the pairs of transfers that were handed off out of order; see `Conformance`.
-        exact_share: of the steps that a plan held to their end, the share that kept its order exactly.
+        inversions: share of the pairs of transfers that were handed off out of order, where a counter orders them;
+            see `Conformance`.
+        exact_share: of the steps that a plan held to their end, the share that kept it: a counter's order exactly,
+            a priority without a hand-off before one that was ready and more urgent.
         released: steps that were let go: by a deadline, a new plan, an abort or the off switch.
         straggler: (slowest - fastest worker) / slowest, by their median steps.
     """

@@ -4,16 +4,20 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tfwave.capture.function import FunctionGraph, capture_function, function_name
 from tfwave.capture.plan import plan_function
+from tfwave.capture.worker_trace import function_costs
 from tfwave.distribute.figures import Figures, FunctionStep, figures_of
 from tfwave.distribute.judge import Judge
-from tfwave.distribute.progress import Phase, Progress
+from tfwave.distribute.progress import JUDGED_STEPS, Phase, Progress
 from tfwave.distribute.servers import LEASE_SECONDS, Servers
 from tfwave.distribute.settings import Settings
+from tfwave.distribute.steps import choose_steps, step_figures
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.plan.plan import Plan
 from tfwave.runtime.coordinator import StepRun, watched
@@ -54,6 +58,8 @@ class Run:
         self._functions: dict[str, FunctionGraph] = {}
         self._progress: dict[str, Progress] = {}
         self._drafts: dict[str, Plan] = {}
+        self._names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        self._steps: dict[str, int] = {}
         self._tracing: str | None = None
         self._next_watch = 0.0
         self._misses = 0
@@ -99,6 +105,10 @@ class Run:
     def phases(self) -> dict[str, str]:
         """How far each function has come."""
         return {name: progress.phase.value for name, progress in dict(self._progress).items()}
+
+    def advised_steps(self, graph: Any) -> int | None:
+        """How many steps a call should make of the function that was traced into a graph; None: not known yet."""
+        return self._steps.get(self._names.get(graph, ""))
 
     def figures(self) -> Figures:
         """What happened since the last call."""
@@ -149,10 +159,13 @@ class Run:
         name = function_name(concrete)
         try:
             function = capture_function(concrete, self._devices[0])
+            if function.overlaps:
+                _refuse_proxies(self._servers.enforcers())
         except TfwaveError as err:
             _log.warning("tfwave: the transfers of %s stay unordered: %s", name, err)
             return
-        if len(function.transfers) > 1:
+        if len(function.pulls) > 1:
+            self._names[concrete.graph] = name
             self._functions[name] = function
             self._progress[name] = Progress(self._workers, self.settings.trace_steps)
 
@@ -191,11 +204,15 @@ class Run:
         self._tracing = None
         try:
             traces = self._servers.stop_trace()
-            draft = plan_function(self._functions[name], traces, self.settings.policy, self._devices)
+            costed = function_costs(self._functions[name], traces)
+            draft = plan_function(costed, self.settings.policy, self._devices)
+            steps = None if costed.function.overlaps else choose_steps(step_figures(costed))
         except TfwaveError as err:
             self._try_again(name, progress, err)
             return
         self._drafts[name] = draft
+        if steps is not None:
+            self._steps[name] = steps
         self._order(name, progress)
 
     def _try_again(self, name: str, progress: Progress, err: TfwaveError) -> None:
@@ -213,8 +230,8 @@ class Run:
 
     def _settle(self, name: str, progress: Progress) -> None:
         """Is the order kept, and does it pay? If not, it gets another try against a new measurement."""
-        if not self._judge.steps(name) and not progress.overdue:
-            return  # the hand-offs of its steps have not been read yet
+        if self._judge.steps(name) < JUDGED_STEPS and not progress.overdue:
+            return  # too few hand-offs have been read; the first step may have begun before the plan came
         share = self._judge.exact_share(name)
         progress.losses += progress.loses
         if share < _EXACT_SHARE:
@@ -270,3 +287,11 @@ class Run:
     def _read_hand_offs(self) -> None:
         if self.plans:
             self._judge.add(self._servers.hand_offs(), time.monotonic())
+
+
+def _refuse_proxies(enforcers: Mapping[str, str]) -> None:
+    for task, enforcer in enforcers.items():
+        if enforcer != "hook":
+            raise EnforcerError(
+                f"its steps overlap, which needs the hook, and {task} orders by the {enforcer}"
+            )

@@ -1,4 +1,4 @@
-"""The order of what a strategy's functions pull: traced, planned, enforced and watched while they train."""
+"""The order of what a strategy's functions transfer: traced, planned, enforced and watched while they train."""
 
 from typing import Any
 
@@ -38,6 +38,13 @@ class Schedule:
     def phases(self) -> dict[str, str]:
         """How far each function has come."""
         return self._run.phases() if self._run else {}
+
+    def advised_steps(self, graph: Any) -> int | None:
+        """How many steps a call of the function in a `tf.Graph` should make, as `choose_steps` says.
+
+        None, as long as that is not measured, or when the schedule is stopped.
+        """
+        return self._run.advised_steps(graph) if self._run else None
 
     def figures(self) -> Figures:
         """What happened since the last call, or the start."""

@@ -39,8 +39,9 @@ def wrap(  # noqa: PLR0913
 
     The same strategy is returned, so all that takes one takes this one; what its `ClusterCoordinator` schedules
     is watched. Each traced function runs its first steps as always, is then measured and traced for `trace_steps`
-    steps of each worker, planned, and ordered on all parameter servers (TicTac sections 4 and 5). A function that
-    is traced anew has a plan of its own. An order that is not kept, or that makes steps slower each time that it
+    steps of each worker, planned, and ordered on all parameter servers (TicTac sections 4 and 5); one whose steps
+    overlap (see `overlap`) in both directions, on the workers too. A function that is traced anew has a plan of
+    its own. An order that is not kept, or that makes steps slower each time that it
     is compared, is taken back with a warning.
 
     All parameter servers and workers must be tfwave servers (`python -m tfwave.server`, or `tfwave.Server`). Wrap

@@ -21,8 +21,8 @@ class Source(Protocol):
         """The steps of an epoch, if that can be said beforehand."""
         ...
 
-    def epoch(self) -> Iterator[tuple[int, Any]]:
-        """For each function of the next epoch: its number of steps, and its argument."""
+    def epoch(self, per_execution: Callable[[], int]) -> Iterator[tuple[int, Any]]:
+        """For each function of the next epoch: its number of steps, at most as asked then, and its argument."""
         ...
 
     def signature(self, count: int) -> Sequence[Any] | None:
@@ -40,10 +40,9 @@ class Dealt:
     Without `steps` an epoch is the whole dataset; else it goes on where the last one ended.
     """
 
-    def __init__(self, dataset: Any, steps: int | None, per_execution: int) -> None:
+    def __init__(self, dataset: Any, steps: int | None) -> None:
         self._dataset = dataset
         self._steps = steps
-        self._per_execution = per_execution
         self._rest: Iterator[Any] = iter(())
 
     @property
@@ -56,11 +55,11 @@ class Dealt:
         return self._steps or (size if size >= 0 else None)
 
     def from_the_start(self) -> "Dealt":
-        return Dealt(self._dataset, self._steps, self._per_execution)
+        return Dealt(self._dataset, self._steps)
 
-    def epoch(self) -> Iterator[tuple[int, Any]]:
+    def epoch(self, per_execution: Callable[[], int]) -> Iterator[tuple[int, Any]]:
         batches = iter(self._dataset) if self._steps is None else self._draw(self._steps)
-        while chunk := tuple(islice(batches, self._per_execution)):
+        while chunk := tuple(islice(batches, per_execution())):
             yield len(chunk), chunk
 
     def _draw(self, steps: int) -> Iterator[Any]:
@@ -89,9 +88,7 @@ class Dealt:
 class Streamed:
     """Batches that each worker reads from its own dataset, which begins anew when it ends."""
 
-    def __init__(
-        self, coordinator: Any, dataset_fn: Callable[[Any], Any], steps: int, per_execution: int
-    ) -> None:
+    def __init__(self, coordinator: Any, dataset_fn: Callable[[Any], Any], steps: int) -> None:
         tensorflow: Any = __import__("tensorflow")
         strategy = coordinator.strategy
 
@@ -107,11 +104,13 @@ class Streamed:
         self._iterators = iter(dataset)
         self.element_spec: Any = dataset.element_spec
         self.steps_known = steps
-        self._per_execution = per_execution
 
-    def epoch(self) -> Iterator[tuple[int, Any]]:
-        for first in range(0, self.steps_known, self._per_execution):
-            yield min(self._per_execution, self.steps_known - first), self._iterators
+    def epoch(self, per_execution: Callable[[], int]) -> Iterator[tuple[int, Any]]:
+        left = self.steps_known
+        while left:
+            count = min(per_execution(), left)
+            left -= count
+            yield count, self._iterators
 
     def signature(self, count: int) -> None:
         return None
@@ -128,20 +127,20 @@ def _check_made_inside(function: Any) -> None:
         )
 
 
-def source_of(x: Any, coordinator: Any, steps: int | None, per_execution: int) -> Source:
+def source_of(x: Any, coordinator: Any, steps: int | None) -> Source:
     """The source that fits the data.
 
     Raises:
         TfwaveError: not a dataset nor a function, or an epoch without end.
     """
     if not callable(x):
-        return dealt("x", x, steps, per_execution)
+        return dealt("x", x, steps)
     if steps is None:
         raise TfwaveError("a dataset function has no size: give steps_per_epoch")
-    return Streamed(coordinator, x, _counted("steps_per_epoch", steps), per_execution)
+    return Streamed(coordinator, x, _counted("steps_per_epoch", steps))
 
 
-def dealt(name: str, dataset: Any, steps: int | None, per_execution: int) -> Dealt:
+def dealt(name: str, dataset: Any, steps: int | None) -> Dealt:
     """A dataset dealt out by the chief.
 
     Raises:
@@ -155,7 +154,7 @@ def dealt(name: str, dataset: Any, steps: int | None, per_execution: int) -> Dea
         )
     if steps is None and dataset.cardinality() == tensorflow.data.INFINITE_CARDINALITY:
         raise TfwaveError(f"{name} has no end: say how many batches are an epoch")
-    return Dealt(dataset, steps if steps is None else _counted(f"the steps of {name}", steps), per_execution)
+    return Dealt(dataset, steps if steps is None else _counted(f"the steps of {name}", steps))
 
 
 def _counted(name: str, steps: int) -> int:

@@ -79,7 +79,8 @@ def build(model: Any, element_spec: Any) -> None:
     """Create the variables of a model, its metrics and its optimizer: steps on workers may create none.
 
     Raises:
-        TfwaveError: the model cannot be built from such batches, or a variable is not on a parameter server.
+        TfwaveError: the model cannot be built from such batches, or a variable is in blocks or not on a parameter
+            server.
     """
     try:
         with model.distribute_strategy.scope():
@@ -91,7 +92,19 @@ def build(model: Any, element_spec: Any) -> None:
             " on a batch, under strategy.scope()"
         ) from err
     owners = (model, *optimizers_of(model))
-    _check_places({v.path: v.value.device for owner in owners for v in owner.variables})
+    values = {v.path: v.value for owner in owners for v in owner.variables}
+    _check_whole(values)
+    _check_places({path: value.device for path, value in values.items()})
+
+
+def _check_whole(values: Mapping[str, Any]) -> None:
+    tensorflow: Any = __import__("tensorflow")
+    for path, value in values.items():
+        if not isinstance(value, tensorflow.Variable):
+            raise TfwaveError(
+                f"the variable '{path}' is cut into blocks by the strategy's variable_partitioner, and Keras 3"
+                " cannot train such: make the strategy without one"
+            )
 
 
 def _check_places(places: Mapping[str, str]) -> None:

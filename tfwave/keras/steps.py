@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tfwave.distribute.overlap import StepChoice
 from tfwave.errors import TfwaveError
 from tfwave.keras.data import Source
 from tfwave.keras.flight import Flight
@@ -15,17 +16,21 @@ from tfwave.keras.ready import optimizers_of
 class StepFunctions:
     """`model.train_step` or `model.test_step`, as tf.functions of one or more steps."""
 
-    def __init__(self, model: Any, step: Callable[[Any], Any], variables: Sequence[Any]) -> None:
+    def __init__(
+        self, model: Any, step: Callable[[Any], Any], variables: Sequence[Any], choice: StepChoice
+    ) -> None:
         """Make functions of a step.
 
         Args:
             model: the model, built.
             step: takes a batch, returns logs by name.
             variables: the metric variables, whose additions the functions return.
+            choice: how many steps a function makes; it learns of their traces.
         """
         self._model = model
         self._step = step
         self._variables = variables
+        self.choice = choice
         self._functions: dict[int, Any] = {}
         self.log_names: frozenset[str] = frozenset()
 
@@ -43,6 +48,7 @@ class StepFunctions:
         tensorflow: Any = __import__("tensorflow")
 
         def execution(argument: Any) -> Any:
+            self.choice.note(tensorflow.compat.v1.get_default_graph())
             batches = source.batches(argument, count)
             return self._model.distribute_strategy.run(self._on_replica, args=(batches,))
 
@@ -88,21 +94,25 @@ def step_scope(
     scope = keras.StatelessScope(
         state_mapping=zip(variables, state, strict=True), collect_losses=True, initialize_variables=False
     )
-    metrics = frozenset(map(id, variables))
-    read = {id(v): tensorflow.identity(v.value) for v in counters}
+    metrics, counted = frozenset(map(id, variables)), frozenset(map(id, counters))
+    read: dict[int, Any] = {}
 
     def current(variable: Any) -> Any:
         if id(variable) in metrics:  # 1
             return scope.state_mapping[id(variable)]
-        return read.get(id(variable), variable._value)  # 2, 3
+        if id(variable) not in counted:  # 3
+            return variable._value
+        if id(variable) not in read:  # 2
+            read[id(variable)] = tensorflow.identity(variable._value)
+        return read[id(variable)]
 
     def update(change: tuple[Any, Any]) -> None:
         variable, value = change
         if id(variable) in metrics:  # 1
             scope.state_mapping[id(variable)] = value
-        elif id(variable) in read:  # 2
-            variable._value.assign_add(value - read[id(variable)])
-            read[id(variable)] = tensorflow.identity(variable._value)
+        elif id(variable) in counted:  # 2
+            variable._value.assign_add(value - current(variable))
+            del read[id(variable)]
         else:  # 3
             variable._direct_assign(value)
 
@@ -136,7 +146,7 @@ class Phase:
         """
         self.totals.reset()
         begun = ended = 0
-        for count, argument in source.epoch():
+        for count, argument in source.epoch(self.functions.choice.renew):
             self.begin(begun)
             flight.launch(count, self.functions.of(count, source), argument)
             begun += count

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tfwave.distribute.overlap import StepChoice, step_choice
 from tfwave.keras.data import Dealt, Source, dealt, source_of
 from tfwave.keras.failures import explained
 from tfwave.keras.flight import Flight
@@ -46,7 +47,9 @@ def fit(  # noqa: PLR0913
        Keras's are, and the logs of a custom `train_step` must be named as the model's metrics.
     5. Validation deals each batch of `validation_data`, a `tf.data.Dataset`, to the workers once.
     6. `steps_per_execution` steps are unrolled into one graph, where they overlap: a step reads a parameter
-       as soon as the one before has updated it. No step is compiled by XLA: `jit_compile="auto"` means so.
+       as soon as the one before has updated it. ``compile(steps_per_execution="auto")`` leaves their number to the
+       planner of a wrapped strategy: one, until the schedule has measured it (see `tfwave.distribute.overlap`).
+       No step is compiled by XLA: `jit_compile="auto"` means so.
     7. A worker that is lost, and comes back, costs time only: its step is done again, perhaps by another, and
        counts once in the metrics; updates that it had sent stay. A chief or parameter server that is lost
        ends the training: start it again, and the chief, and `keras.callbacks.BackupAndRestore` continues
@@ -77,19 +80,28 @@ def fit(  # noqa: PLR0913
     check_model(model)
     tensorflow: Any = __import__("tensorflow")
     coordinator = tensorflow.distribute.coordinator.ClusterCoordinator(model.distribute_strategy)
-    per_execution = int(model.steps_per_execution)
+    choices = _choices(model)
     with explained():
-        source = source_of(x, coordinator, steps_per_epoch, per_execution)
-        validation = _validation(validation_data, validation_steps, per_execution)
+        source = source_of(x, coordinator, steps_per_epoch)
+        validation = _validation(validation_data, validation_steps)
         build(model, source.element_spec)
         with Flight(coordinator) as flight:
-            training = _Training(model, flight, _callback_list(model, callbacks, verbose, epochs, source))
+            training = _Training(
+                model, flight, _callback_list(model, callbacks, verbose, epochs, source), choices
+            )
             training.run(source, validation, validation_freq, initial_epoch, epochs)
     return model.history
 
 
-def _validation(data: Any, steps: int | None, per_execution: int) -> Dealt | None:
-    return None if data is None else dealt("validation_data", data, steps, per_execution)
+def _choices(model: Any) -> tuple[StepChoice, StepChoice]:
+    """The steps of an execution, in training and in validation, where none overlap: nothing is updated."""
+    strategy, said = model.distribute_strategy, model.steps_per_execution
+    steps = None if said == "auto" else int(said)
+    return step_choice("fit", steps, strategy), step_choice("validation", steps or 1, strategy)
+
+
+def _validation(data: Any, steps: int | None) -> Dealt | None:
+    return None if data is None else dealt("validation_data", data, steps)
 
 
 def _callback_list(model: Any, callbacks: Any, verbose: str | int, epochs: int, source: Source) -> Any:
@@ -114,6 +126,7 @@ class _Training:
     model: Any
     flight: Flight
     callbacks: Any
+    choices: tuple[StepChoice, StepChoice]
 
     def run(
         self,
@@ -144,14 +157,14 @@ class _Training:
         model, callbacks = self.model, self.callbacks
         totals = MetricTotals(model)
         train = Phase(
-            StepFunctions(model, model.train_step, totals.variables),
+            StepFunctions(model, model.train_step, totals.variables, self.choices[0]),
             totals,
             callbacks.on_train_batch_begin,
             callbacks.on_train_batch_end,
             lambda: model.stop_training,
         )
         test = Phase(
-            StepFunctions(model, model.test_step, totals.variables),
+            StepFunctions(model, model.test_step, totals.variables, self.choices[1]),
             totals,
             callbacks.on_test_batch_begin,
             callbacks.on_test_batch_end,

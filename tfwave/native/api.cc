@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr int32_t kAbiVersion = 2;
+constexpr int32_t kAbiVersion = 3;
 constexpr double kLongestDeadline = 1e9;
 
 static_assert(sizeof(tfwave_hand_off) == sizeof(tfwave::HandOff), "the log is copied as it is");
@@ -63,7 +63,7 @@ int32_t tfwave_install(const char* const* functions, int64_t function_count, con
   return Guarded(message, size, [&] {
     std::vector<tfwave::PlanRow> plan_rows;
     for (const tfwave_row* row = rows; row < rows + row_count; ++row) {
-      plan_rows.push_back({row->source, row->destination, row->edge, row->function});
+      plan_rows.push_back({row->source, row->destination, row->edge, row->function, row->window});
     }
     std::string error;
     auto plans = tfwave::Plans::Make({functions, functions + function_count}, plan_rows, &error);

@@ -14,6 +14,7 @@ struct tfwave_row {
   const char* destination;
   const char* edge;
   const char* function;
+  int64_t window;
 };
 
 struct tfwave_status {
@@ -33,6 +34,7 @@ struct tfwave_status {
 
 struct tfwave_hand_off {
   int64_t time_nanos;
+  int64_t ready_nanos;
   int64_t step;
   int64_t bytes;
   int32_t channel;
@@ -58,7 +60,9 @@ struct tfwave_transfer {
 int32_t tfwave_abi_version();
 
 // One plan for each of `functions`; the one of "" is for all graphs whose function has none. Rows in rank order
-// within each channel (source, destination, function); channels are numbered in order of first mention.
+// within each channel (source, destination, function); channels are numbered in order of first mention. The rows of
+// a channel agree in its window: the most bytes in flight where the most urgent of what is ready leaves first; 0 where
+// a counter waits for each in its turn.
 int32_t tfwave_install(const char* const* functions, int64_t function_count, const tfwave_row* rows, int64_t row_count,
                        char* message, int64_t size);
 void tfwave_remove();

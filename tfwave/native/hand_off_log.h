@@ -14,7 +14,8 @@ namespace tfwave {
 enum class Reason : int32_t { kOrdered = 0, kReleased = 1, kLate = 2, kOff = 3 };
 
 struct HandOff {
-  int64_t time_nanos;  // monotonic clock
+  int64_t time_nanos;   // monotonic clock
+  int64_t ready_nanos;  // on a channel without a counter: since when it could have left; else 0
   int64_t step;
   int64_t bytes;
   int32_t channel;  // of the installed plan

@@ -124,7 +124,8 @@ bool IsHooked(const std::string& device) {
 }
 
 // Case 1: graphs that a Session's master sent to this server: this process runs them all.
-// Case 2: a function of several devices: this process cuts it, and the tasks that it names run the parts.
+// Case 2: a function of several devices: this process cuts it, and the tasks that it names run the parts, itself
+//         among them.
 // Case 3: anything else, such as a local Session: nothing of it is sent by a server.
 class MarkSteps : public tensorflow::GraphOptimizationPass {
  public:

@@ -9,12 +9,14 @@
 
 #include "logged_rendezvous.h"
 #include "process.h"
+#include "receipt.h"
 #include "tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/rendezvous.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/distributed_runtime/server_lib.h"
 #include "tensorflow/core/distributed_runtime/worker_env.h"
+#include "watched_tensor.h"
 
 namespace tfwave {
 namespace {
@@ -38,9 +40,17 @@ class Completion {
   }
   Completion(const Completion&) = delete;
 
-  void Tell() const { done_(absl::OkStatus(), send_, recv_, tensor_, dead_); }
+  void Tell(const Receipt& receipt) const {
+    done_(absl::OkStatus(), send_, recv_, receipt && CanBeWatched() ? Watched(tensor_, receipt) : tensor_, dead_);
+  }
 
  private:
+  // What is not sent from where it lies is copied by TensorFlow: that it lets go of it says nothing of the link.
+  bool CanBeWatched() const {
+    const bool on_host = send_.device_context == nullptr || send_.alloc_attrs.on_host();
+    return on_host && !dead_ && tensor_.TotalBytes() > 0 && tensorflow::DataTypeCanUseMemcpy(tensor_.dtype());
+  }
+
   const Rendezvous::Args send_;
   const Rendezvous::Args recv_;
   const Tensor tensor_;
@@ -57,10 +67,10 @@ std::string_view View(absl::string_view text) { return {text.data(), text.size()
 
 void HandOver(int64_t step, const Rendezvous::ParsedKey& key, int64_t bytes, bool dead,
               std::shared_ptr<const Completion> completion) {
-  auto leave = [bytes, completion = std::move(completion)] {
-    process().pacer.Submit(bytes, [completion] { completion->Tell(); });
+  auto leave = [bytes, completion = std::move(completion)](const Receipt& receipt) {
+    process().pacer.Submit(bytes, [completion, receipt] { completion->Tell(receipt); });
   };
-  if (IsInWhileLoop(key)) return leave();
+  if (IsInWhileLoop(key)) return leave(nullptr);
   process().sequencer.Arrive(
       {step, View(key.src_device), View(key.dst_device), std::string(View(key.edge_name)), bytes, dead},
       std::move(leave));

@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace tfwave {
+namespace {
+
+void LetGo(std::vector<Go> gone) {
+  for (Go& go : gone) go(nullptr);
+}
+
+}  // namespace
 
 Sequencer::~Sequencer() {
   Install(nullptr);
@@ -23,18 +30,26 @@ void Sequencer::Install(std::shared_ptr<const Plans> plans) {
   for (auto& [id, graph] : graphs_) {
     graph.order = plans_ ? std::make_shared<GraphOrder>(*plans_, graph.function, graph.edges) : nullptr;
   }
+  std::vector<Go> gone = priority_.Install(plans_.get(), generation_);
   ReleaseSteps(lock, AllSteps());
+  lock.unlock();
+  LetGo(std::move(gone));
 }
 
 void Sequencer::SetEnabled(bool enabled) {
   Lock lock(mu_);
   enabled_ = enabled;
-  if (!enabled) ReleaseSteps(lock, AllSteps());
+  if (enabled) return;
+  std::vector<Go> gone = priority_.ReleaseAll();
+  ReleaseSteps(lock, AllSteps());
+  lock.unlock();
+  LetGo(std::move(gone));
 }
 
 void Sequencer::SetDeadline(double seconds) {
   Lock lock(mu_);
   deadline_ = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  priority_.SetDeadline(deadline_);
   wake_.notify_all();
 }
 
@@ -58,10 +73,10 @@ bool Sequencer::Orders(std::string_view source, std::string_view destination) co
   return plans_ && plans_->PairOf(source, destination) != Plans::kNone;
 }
 
-void Sequencer::Arrive(const Arrival& arrival, std::function<void()> go) {
+void Sequencer::Arrive(const Arrival& arrival, Go go) {
   Lock lock(mu_);
   const int pair = plans_ ? plans_->PairOf(arrival.source, arrival.destination) : Plans::kNone;
-  if (pair == Plans::kNone) return lock.unlock(), go();
+  if (pair == Plans::kNone) return lock.unlock(), go(nullptr);
   const Verdict verdict = Judge(arrival, pair);
   const Place& place = verdict.place;
   const Transfer transfer{arrival.step, place.channel, place.plan_rank, arrival.bytes};
@@ -74,13 +89,14 @@ void Sequencer::Arrive(const Arrival& arrival, std::function<void()> go) {
     Queue* queue = &early->queues[Run::kAllChannels];
     return Hold(lock, early, queue, transfer.EarlyRank(), {transfer, pair, arrival.edge, std::move(go)});
   }
+  const int64_t generation = generation_;
+  if (verdict.kind == Verdict::kPriority) return lock.unlock(), priority_.Push(transfer, generation, std::move(go));
   const bool logged = verdict.kind == Verdict::kLate || verdict.kind == Verdict::kOff;
   if (verdict.kind == Verdict::kLate) ++totals_.late;
   if (verdict.kind == Verdict::kPass && arrival.bytes > 0) ++totals_.unplanned;
-  const int64_t generation = generation_;
   lock.unlock();
   if (logged) Log(transfer, verdict.kind == Verdict::kLate ? Reason::kLate : Reason::kOff, generation);
-  go();
+  go(nullptr);
 }
 
 // Case 1: a graph that the step has started has the edge: see JudgeStarted.
@@ -98,11 +114,13 @@ Sequencer::Verdict Sequencer::Judge(const Arrival& arrival, int pair) {
 }
 
 // Case 1.1: the graph's plan does not order it: pass.
-// Case 1.2: the hook is off, or the step was released: pass; the rest of the step can no longer be counted.
-// Case 1.3: the graph still counts: that decides.
-// Case 1.4: the graph has counted to its end in this step: late.
+// Case 1.2: it goes by priority: see JudgeByPriority.
+// Case 1.3: the hook is off, or the step was released: pass; the rest of the step can no longer be counted.
+// Case 1.4: the graph still counts: that decides.
+// Case 1.5: the graph has counted to its end in this step: late.
 Sequencer::Verdict Sequencer::JudgeStarted(const Arrival& arrival, int64_t graph, const Place& place) {
   if (!place.IsOrdered()) return {Verdict::kPass};
+  if (GoesByPriority(place)) return JudgeByPriority(arrival, place);
   if (IsOffOrReleased(arrival.step)) return OffOrLate(arrival, place);
   const auto step = steps_.find(arrival.step);
   if (step == steps_.end()) return OffOrLate(arrival, place);
@@ -112,14 +130,17 @@ Sequencer::Verdict Sequencer::JudgeStarted(const Arrival& arrival, int64_t graph
 }
 
 // Case 2.1: graphs have the edge, and none orders it: pass.
-// Case 2.2: the hook is off, or the step was released: as case 1.2.
-// Case 2.3: some graph orders the edge: wait until the step says which graph it runs.
+// Case 2.2: some graph orders it by priority, in which it counts for nothing which graph the step runs: see
+//           JudgeByPriority.
+// Case 2.3: the hook is off, or the step was released: as case 1.3.
+// Case 2.4: some graph counts the edge: wait until the step says which graph it runs.
 Sequencer::Verdict Sequencer::JudgeUnstarted(const Arrival& arrival, int pair) {
   bool known = false;
   for (const auto& [id, graph] : graphs_) {
     const Place* place = graph.function.empty() ? graph.order->Find(pair, arrival.edge) : nullptr;
     known |= place != nullptr;
     if (place == nullptr || !place->IsOrdered()) continue;
+    if (GoesByPriority(*place)) return JudgeByPriority(arrival, *place);
     if (IsOffOrReleased(arrival.step)) return OffOrLate(arrival, *place);
     return {Verdict::kAwaitStart, *place};
   }
@@ -127,16 +148,26 @@ Sequencer::Verdict Sequencer::JudgeUnstarted(const Arrival& arrival, int pair) {
 }
 
 // Case 3.1: it carries nothing, or the plan of "" does not speak of it: pass.
-// Case 3.2: the hook is off, or the step was released: as case 1.2.
-// Case 3.3: all of that plan counts.
+// Case 3.2: that plan orders it by priority: see JudgeByPriority.
+// Case 3.3: the hook is off, or the step was released: as case 1.3.
+// Case 3.4: all of that plan counts.
 Sequencer::Verdict Sequencer::JudgeByWholePlan(const Arrival& arrival, int pair) {
   const int channel = plans_->ChannelOf(pair, plans_->PlanFor(""));
   const int rank = channel == Plans::kNone ? Plans::kNone : plans_->RankOf(channel, arrival.edge);
   if (rank == Plans::kNone || (arrival.bytes == 0 && !arrival.dead)) return {Verdict::kPass};
   if (arrival.dead && !plans_->NamesExactly(channel, arrival.edge)) return {Verdict::kPass};
   const Place place{channel, rank, rank};
+  if (GoesByPriority(place)) return JudgeByPriority(arrival, place);
   if (IsOffOrReleased(arrival.step)) return OffOrLate(arrival, place);
   return {Verdict::kQueue, place, WholePlanRun(arrival.step, channel)};
+}
+
+// Case 4.1: it carries nothing: pass; nobody waits for its turn.
+// Case 4.2: the hook is off: pass.
+// Case 4.3: it waits for room.
+Sequencer::Verdict Sequencer::JudgeByPriority(const Arrival& arrival, const Place& place) const {
+  if (arrival.bytes == 0) return {Verdict::kPass};
+  return {enabled_ ? Verdict::kPriority : Verdict::kOff, place};
 }
 
 bool Sequencer::IsOffOrReleased(int64_t step) const {
@@ -153,12 +184,14 @@ Sequencer::Verdict Sequencer::OffOrLate(const Arrival& arrival, const Place& pla
 }
 
 void Sequencer::Release(int64_t step_id) {
+  LetGo(priority_.Release(step_id));
   Lock lock(mu_);
   const auto step = steps_.find(step_id);
   if (step != steps_.end()) ReleaseSteps(lock, {step->second});
 }
 
 void Sequencer::ReleaseAll() {
+  LetGo(priority_.ReleaseAll());
   Lock lock(mu_);
   ReleaseSteps(lock, AllSteps());
 }
@@ -167,6 +200,11 @@ Counters Sequencer::counters() const {
   Lock lock(mu_);
   Counters now = totals_;
   now.live_steps = static_cast<int64_t>(steps_.size());
+  const Counters by_priority = priority_.counters();
+  now.held += by_priority.held;
+  now.ordered += by_priority.ordered;
+  now.released += by_priority.released;
+  now.deadlines += by_priority.deadlines;
   return now;
 }
 

@@ -1,12 +1,11 @@
 // Holds transfers until their turn: the counter of each (step, graph, channel), and all that keeps it from
-// waiting for ever. Knows nothing of TensorFlow.
+// waiting for ever. Says which transfers go by priority instead. Knows nothing of TensorFlow.
 #ifndef TFWAVE_NATIVE_SEQUENCER_H_
 #define TFWAVE_NATIVE_SEQUENCER_H_
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,7 +15,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "counters.h"
 #include "hand_off_log.h"
+#include "priority_queues.h"
+#include "receipt.h"
 #include "recent_map.h"
 #include "step.h"
 #include "table.h"
@@ -33,21 +35,10 @@ struct Arrival {
   bool dead;  // of an untaken branch: carries no value, but has its turn
 };
 
-// Totals since the start, but for live_steps and held.
-struct Counters {
-  int64_t live_steps = 0;
-  int64_t held = 0;
-  int64_t ordered = 0;
-  int64_t released = 0;
-  int64_t late = 0;
-  int64_t unplanned = 0;  // between devices that some plan speaks of
-  int64_t deadlines = 0;
-};
-
 // Thread-safe. No callback runs under a lock; callbacks may call back.
 class Sequencer {
  public:
-  explicit Sequencer(HandOffLog* log) : log_(log) {}
+  explicit Sequencer(HandOffLog* log) : log_(log), priority_(log) {}
   ~Sequencer();  // releases all
   Sequencer(const Sequencer&) = delete;
 
@@ -55,7 +46,8 @@ class Sequencer {
   void Install(std::shared_ptr<const Plans> plans);
   // Off: all that is held is released, and transfers pass as they come.
   void SetEnabled(bool enabled);
-  // The longest time in which nothing of an incomplete step is handed off before the step is released.
+  // The longest time in which nothing of an incomplete step, or of a priority channel on which something waits, is
+  // handed off before that is released.
   void SetDeadline(double seconds);
 
   // A graph that this process runs, of a function or of none (""); returns its id, from 1 on. What a function's
@@ -67,8 +59,9 @@ class Sequencer {
 
   // Whether some plan orders what goes from one device to the other; cheap.
   bool Orders(std::string_view source, std::string_view destination) const;
-  // Calls `go` once: now, or when it is its turn, or when its step is released.
-  void Arrive(const Arrival& arrival, std::function<void()> go);
+  // Calls `go` once: now, or when it is its turn, or when its step is released. On a priority channel the tensor
+  // is in flight until the receipt ends.
+  void Arrive(const Arrival& arrival, Go go);
 
   // Lets go what is held of a step, which has ended.
   void Release(int64_t step);
@@ -89,7 +82,7 @@ class Sequencer {
 
   // Where a transfer between devices that some plan speaks of belongs.
   struct Verdict {
-    enum Kind { kPass, kOff, kLate, kQueue, kAwaitStart } kind;
+    enum Kind { kPass, kOff, kLate, kQueue, kAwaitStart, kPriority } kind;
     Place place = {};
     std::shared_ptr<Run> run = nullptr;  // of kQueue
   };
@@ -97,6 +90,8 @@ class Sequencer {
   Verdict JudgeStarted(const Arrival& arrival, int64_t graph, const Place& place);
   Verdict JudgeUnstarted(const Arrival& arrival, int pair);
   Verdict JudgeByWholePlan(const Arrival& arrival, int pair);
+  Verdict JudgeByPriority(const Arrival& arrival, const Place& place) const;
+  bool GoesByPriority(const Place& place) const { return plans_->WindowOf(place.channel) > 0; }
   Verdict OffOrLate(const Arrival& arrival, const Place& place);
   bool IsOffOrReleased(int64_t step) const;
 
@@ -104,7 +99,8 @@ class Sequencer {
   std::shared_ptr<Run> WholePlanRun(int64_t step, int channel);
   std::shared_ptr<Run> EarlyRun(int64_t step);
   std::shared_ptr<Run> GraphRun(const std::shared_ptr<Step>& step, int64_t graph);
-  std::vector<std::function<void()>> ClaimEarly(Step* step, Run* run);
+  std::vector<Go> ClaimEarly(Step* step, Run* run);
+  Go WithoutCounter(const Place& place, Held held);
   void Hold(Lock& lock, const std::shared_ptr<Run>& run, Queue* queue, int64_t rank, Held held);
   void Drain(Lock& lock, const std::shared_ptr<Run>& run, Queue* queue);
   Reason Take(Run* run, Queue* queue, int64_t rank);
@@ -119,6 +115,7 @@ class Sequencer {
   Clock::time_point NextDue() const;
 
   HandOffLog* const log_;
+  PriorityQueues priority_;  // its lock is taken inside this one's
   std::atomic<bool> planned_{false};
 
   mutable std::mutex mu_;

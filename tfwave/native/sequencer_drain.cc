@@ -22,7 +22,7 @@ void Sequencer::Drain(Lock& lock, const std::shared_ptr<Run>& run, Queue* queue)
     const Reason reason = Take(run.get(), queue, node.key());
     lock.unlock();
     Log(node.mapped().transfer, reason, run->step->generation);
-    node.mapped().go();
+    node.mapped().go(nullptr);
     node = {};
     lock.lock();
   }
@@ -52,7 +52,7 @@ void Sequencer::Complete(Run* run) {
 }
 
 void Sequencer::Log(const Transfer& t, Reason reason, int64_t generation) {
-  log_->Append({MonotonicNanos(), t.step, t.bytes, t.channel, t.plan_rank, reason}, generation);
+  log_->Append({MonotonicNanos(), 0, t.step, t.bytes, t.channel, t.plan_rank, reason}, generation);
 }
 
 }  // namespace tfwave

@@ -17,11 +17,11 @@ void Sequencer::StartStep(int64_t step_id, int64_t graph) {
   if (history.released) return;
   const std::shared_ptr<Step> step = FindOrCreateStep(step_id);
   const std::shared_ptr<Run> run = GraphRun(step, graph);
-  const std::vector<std::function<void()>> unplanned = ClaimEarly(step.get(), run.get());
+  const std::vector<Go> leaving = ClaimEarly(step.get(), run.get());
   EraseIfIdle(step.get());
   for (auto& [channel, queue] : run->queues) Drain(lock, run, &queue);
   lock.unlock();
-  for (const auto& go : unplanned) go();
+  for (const Go& go : leaving) go(nullptr);
 }
 
 std::shared_ptr<Step> Sequencer::FindOrCreateStep(int64_t id) {
@@ -71,10 +71,11 @@ std::shared_ptr<Run> Sequencer::GraphRun(const std::shared_ptr<Step>& step, int6
   return run;
 }
 
-// Moves what came before the start to its queues in `run`; returns what turns out not to be ordered.
-std::vector<std::function<void()>> Sequencer::ClaimEarly(Step* step, Run* run) {
-  std::vector<std::function<void()>> unplanned;
-  if (!step->early) return unplanned;
+// Moves what came before the start to its queues in `run`; returns what turns out to have no counter: it is not
+// ordered, or goes by priority.
+std::vector<Go> Sequencer::ClaimEarly(Step* step, Run* run) {
+  std::vector<Go> leaving;
+  if (!step->early) return leaving;
   auto& early = step->early->queues[Run::kAllChannels].held;
   for (auto it = early.begin(); it != early.end();) {
     Held& held = it->second;
@@ -83,18 +84,28 @@ std::vector<std::function<void()>> Sequencer::ClaimEarly(Step* step, Run* run) {
       ++it;
       continue;
     }
-    if (place->IsOrdered()) {
-      held.transfer.channel = place->channel;
-      held.transfer.plan_rank = place->plan_rank;
+    held.transfer.channel = place->channel;
+    held.transfer.plan_rank = place->plan_rank;
+    if (place->IsOrdered() && !GoesByPriority(*place)) {
       run->queues[place->channel].held.emplace(place->rank, std::move(held));
     } else {
       --totals_.held;
-      if (held.transfer.bytes > 0) ++totals_.unplanned;
-      unplanned.push_back(std::move(held.go));
+      leaving.push_back(WithoutCounter(*place, std::move(held)));
     }
     it = early.erase(it);
   }
-  return unplanned;
+  return leaving;
+}
+
+Go Sequencer::WithoutCounter(const Place& place, Held held) {
+  const bool empty = held.transfer.bytes == 0;
+  if (place.IsOrdered() && !empty) {
+    return [this, transfer = held.transfer, generation = generation_, go = std::move(held.go)](const Receipt&) {
+      priority_.Push(transfer, generation, go);
+    };
+  }
+  if (!empty) ++totals_.unplanned;
+  return std::move(held.go);
 }
 
 void Sequencer::EraseIfIdle(Step* step) {

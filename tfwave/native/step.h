@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "receipt.h"
 #include "table.h"
 
 namespace tfwave {
@@ -31,7 +31,7 @@ struct Held {
   Transfer transfer;
   int pair;
   std::string edge;
-  std::function<void()> go;
+  Go go;
 };
 
 // Transfers that wait, by rank, and the counter that they wait for.

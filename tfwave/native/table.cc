@@ -33,6 +33,10 @@ bool Plans::Add(const PlanRow& row, std::string* error) {
     return false;
   }
   Channel& channel = ChannelFor(row, plan->second);
+  if (row.window < 0 || row.window != channel.window) {
+    *error = "the plan gives two windows, or a negative one, from " + row.source + " to " + row.destination;
+    return false;
+  }
   const std::string_view edge = Keep(row.edge);
   if (!channel.by_edge.emplace(edge, channel.size).second) {
     const std::string whose = row.function.empty() ? "" : " of '" + row.function + "'";
@@ -52,7 +56,7 @@ Plans::Channel& Plans::ChannelFor(const PlanRow& row, int plan) {
     pairs_.emplace(DevicePair(Keep(row.source), Keep(row.destination)), pair);
   }
   const auto [channel, is_new] = channel_of_.emplace(std::make_pair(pair, plan), static_cast<int>(channels_.size()));
-  if (is_new) channels_.emplace_back();
+  if (is_new) channels_.emplace_back().window = row.window;
   return channels_[channel->second];
 }
 
@@ -103,11 +107,15 @@ GraphOrder::GraphOrder(const Plans& plans, const std::string& function, const st
     const int rank = plans.RankOf(channel, e.edge);
     if (rank != Plans::kNone) claims[channel].push_back({rank, plans.NamesExactly(channel, e.edge), place});
   }
-  for (auto& [channel, list] : claims) AddChannel(channel, std::move(list));
+  for (auto& [channel, list] : claims) {
+    const int size = AddChannel(std::move(list), channel);
+    if (size > 0 && plans.WindowOf(channel) == 0) sizes_[channel] = size;
+  }
 }
 
 // Of several claims to one rank the exact one wins; without it none does, for the plan cannot tell them apart.
-void GraphOrder::AddChannel(int channel, std::vector<Claim> claims) {
+// Returns how many have won.
+int GraphOrder::AddChannel(std::vector<Claim> claims, int channel) {
   std::map<int, std::vector<const Claim*>> by_rank;
   for (const Claim& claim : claims) by_rank[claim.plan_rank].push_back(&claim);
   int next = 0;
@@ -117,7 +125,7 @@ void GraphOrder::AddChannel(int channel, std::vector<Claim> claims) {
     const Claim* winner = exact == rivals.end() ? rivals.front() : *exact;
     *winner->place = {channel, rank, next++};
   }
-  if (next > 0) sizes_[channel] = next;
+  return next;
 }
 
 const Place* GraphOrder::Find(int pair, const std::string& edge) const {

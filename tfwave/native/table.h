@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@ struct PlanRow {
   std::string destination;
   std::string edge;
   std::string function = {};
+  int64_t window = 0;  // of its channel, in bytes; 0: the channel goes by a counter
 };
 
 // A `_Send` to another task, as found in a registered graph.
@@ -39,7 +41,7 @@ class Plans {
   static constexpr int kNone = -1;
 
   // One plan for each function; the one of "" is for all graphs whose function has none.
-  // Null and a message if a row's function is not among them, or a channel names an edge twice.
+  // Null and a message if a row's function is not among them, or a channel has two windows or names an edge twice.
   static std::shared_ptr<const Plans> Make(const std::vector<std::string>& functions,
                                            const std::vector<PlanRow>& rows, std::string* error);
 
@@ -54,6 +56,9 @@ class Plans {
   int RankOf(int channel, std::string_view edge) const;
   bool NamesExactly(int channel, std::string_view edge) const;
   int SizeOf(int channel) const { return channels_[channel].size; }
+  // The most bytes in flight on a channel without a counter; 0: it has one.
+  int64_t WindowOf(int channel) const { return channels_[channel].window; }
+  int channel_count() const { return static_cast<int>(channels_.size()); }
 
  private:
   using DevicePair = std::pair<std::string_view, std::string_view>;
@@ -65,6 +70,7 @@ class Plans {
   };
   struct Channel {
     int size = 0;
+    int64_t window = 0;
     std::unordered_map<std::string_view, int> by_edge;
     std::unordered_map<std::string_view, int> by_source;  // kNone: more than one
   };
@@ -98,12 +104,12 @@ class GraphOrder {
 
   // Null if the graph has no such edge between the pair of devices.
   const Place* Find(int pair, const std::string& edge) const;
-  // How many transfers are ordered, by channel; channels without any are absent.
+  // How many transfers a counter orders, by channel; channels without any are absent.
   const std::unordered_map<int, int>& sizes() const { return sizes_; }
 
  private:
   struct Claim;
-  void AddChannel(int channel, std::vector<Claim> claims);
+  int AddChannel(std::vector<Claim> claims, int channel);
 
   std::unordered_map<int, std::unordered_map<std::string, Place>> places_;  // by pair and edge
   std::unordered_map<int, int> sizes_;

@@ -14,7 +14,7 @@ from tfwave.errors import PlanError
 from tfwave.files import write_whole
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.plan.fingerprint import GraphPrint
-from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
+from tfwave.plan.plan import ChannelOrder, Discipline, Plan, PlannedTransfer, Predicted, check_version
 from tfwave.proto import plan_pb2
 
 JSON_SUFFIX = ".json"
@@ -61,6 +61,8 @@ def to_dict(plan: Plan) -> dict[str, Any]:
             {
                 "source_device": order.channel.source,
                 "destination_device": order.channel.destination,
+                "discipline": order.discipline.value,
+                "window_bytes": order.window_bytes,
                 "transfers": [_transfer_dict(t) for t in order.transfers],
             }
             for order in plan.orders
@@ -81,6 +83,7 @@ def from_proto(message: plan_pb2.Plan) -> Plan:
     Raises:
         PlanError: it breaks a plan's rules.
     """
+    check_version(message.version)
     counts = tuple((c.op, c.count) for c in message.op_counts)
     predicted = message.predicted
     return Plan(
@@ -88,13 +91,7 @@ def from_proto(message: plan_pb2.Plan) -> Plan:
         policy=message.policy,
         graph=GraphPrint(message.fingerprint, counts, message.node_digests),
         costs=CostSource(message.costs.ops, message.costs.transfers, message.costs.detail),
-        predicted=Predicted(
-            predicted.upper_seconds,
-            predicted.lower_seconds,
-            predicted.makespan_seconds,
-            predicted.efficiency,
-            predicted.speedup,
-        ),
+        predicted=Predicted(**{f.name: getattr(predicted, f.name) for f in predicted.DESCRIPTOR.fields}),
         orders=tuple(_order(o) for o in message.orders),
     )
 
@@ -105,7 +102,16 @@ def _order(message: plan_pb2.Order) -> ChannelOrder:
         PlannedTransfer(TransferKey.parse(t.key), t.node, t.rank, t.priority, t.bytes, t.edge)
         for t in message.transfers
     )
-    return ChannelOrder(channel, transfers)
+    return ChannelOrder(channel, transfers, _discipline(channel, message.discipline), message.window_bytes)
+
+
+def _discipline(channel: Channel, name: str) -> Discipline:
+    try:
+        return Discipline(name)
+    except ValueError as error:
+        raise PlanError(
+            f"the order {channel} has the discipline '{name}', not counter or priority"
+        ) from error
 
 
 def _parse(data: bytes, as_json: bool) -> plan_pb2.Plan:

@@ -3,13 +3,26 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.plan.fingerprint import GraphPrint
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
+
+
+class Discipline(StrEnum):
+    """What keeps the order of a channel.
+
+    A counter lets rank k leave after rank k-1, in each step by itself: exact, but it waits for what is not ready. A
+    priority queue never waits: of what is ready, whatever its step, the lowest rank leaves first, as long as what
+    left and is not yet on the wire fits a window.
+    """
+
+    COUNTER = "counter"
+    PRIORITY = "priority"
 
 
 @dataclass(frozen=True)
@@ -31,21 +44,47 @@ class PlannedTransfer:
 
 @dataclass(frozen=True)
 class ChannelOrder:
-    """The order of all transfers from one device to another, most urgent first."""
+    """The order of all transfers from one device to another, most urgent first.
+
+    `window_bytes` is for priority only: the most bytes in flight, above 0; a larger transfer goes alone.
+    """
 
     channel: Channel
     transfers: tuple[PlannedTransfer, ...]
+    discipline: Discipline = Discipline.COUNTER
+    window_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """Figures of TicTac section 3.2 before the run: U, L and makespan in seconds, E and S without unit."""
+    """Figures of TicTac section 3.2 before the run: U, L and makespan in seconds, E and S without unit.
+
+    `bound` names the best lower bound of any order. Gains are shares of the unordered step, `gain` the expected
+    one; `verdict` says in words whether the order is worth its while. 0 and "": not known.
+    """
 
     upper_seconds: float
     lower_seconds: float
     makespan_seconds: float
     efficiency: float
     speedup: float
+    unordered_seconds: float = 0.0
+    bound_seconds: float = 0.0
+    bound: str = ""
+    gain_low: float = 0.0
+    gain: float = 0.0
+    gain_high: float = 0.0
+    verdict: str = ""
+
+    @property
+    def ordered_seconds(self) -> float:
+        """Of a step of all devices together, under the plan."""
+        return self.unordered_seconds * (1 - self.gain)
+
+    @property
+    def gap(self) -> float:
+        """How far the ordered step is above the best lower bound: 0 is proven optimal."""
+        return self.ordered_seconds / self.bound_seconds - 1 if self.bound_seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -53,8 +92,9 @@ class Plan:
     """An order for each channel of one graph, with what it was decided from and what it promises.
 
     Raises:
-        PlanError: an order without a device, ranks with gaps or duplicates, a channel, key or edge twice, a
-            transfer of another channel, without an edge, of negative size, or whose priority is not a number.
+        PlanError: an order without a device, ranks with gaps or duplicates, a window that its discipline has no
+            use for, a channel, key or edge twice, a transfer of another channel, without an edge, of negative size,
+            or whose priority is not a number.
     """
 
     policy: str
@@ -66,10 +106,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Hold the invariants that every reader of a plan relies on."""
-        if self.version != PLAN_VERSION:
-            raise PlanError(
-                f"plan version {self.version} is not known here (this tfwave reads {PLAN_VERSION})"
-            )
+        check_version(self.version)
         _refuse_twice((str(order.channel) for order in self.orders), "channel")
         for order in self.orders:
             _check_order(order)
@@ -85,10 +122,23 @@ class Plan:
         return tuple(t for order in self.orders for t in order.transfers)
 
 
+def check_version(version: int) -> None:
+    """Refuse a plan of another format.
+
+    Raises:
+        PlanError: its version is not this one's.
+    """
+    if version != PLAN_VERSION:
+        raise PlanError(
+            f"plan version {version} is not known here (this tfwave reads {PLAN_VERSION}): make the plan again"
+        )
+
+
 def _check_order(order: ChannelOrder) -> None:
     where = f"the order {order.channel}"
     if not (order.channel.source and order.channel.destination):
         raise PlanError(f"{where} lacks a device: make the plan again")
+    _check_window(where, order)
     for rank, transfer in enumerate(order.transfers):
         if transfer.rank != rank:
             raise PlanError(
@@ -99,6 +149,17 @@ def _check_order(order: ChannelOrder) -> None:
         _check_transfer(where, transfer)
     _refuse_twice((str(t.key) for t in order.transfers), "transfer")
     _refuse_twice((t.edge for t in order.transfers), "edge")
+
+
+def _check_window(where: str, order: ChannelOrder) -> None:
+    if order.discipline is Discipline.PRIORITY and order.window_bytes <= 0:
+        raise PlanError(
+            f"{where} goes by priority in a window of {order.window_bytes} bytes: give it at least 1"
+        )
+    if order.discipline is Discipline.COUNTER and order.window_bytes:
+        raise PlanError(
+            f"{where} goes by a counter, which has no window: give it 0 bytes, or the discipline priority"
+        )
 
 
 def _check_transfer(where: str, transfer: PlannedTransfer) -> None:

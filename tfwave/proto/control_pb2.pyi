@@ -123,30 +123,34 @@ class HandOffs(_message.Message):
     def __init__(self, next_cursor: _Optional[int] = ..., dropped: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ..., hand_offs: _Optional[_Iterable[_Union[HandOff, _Mapping]]] = ...) -> None: ...
 
 class Channel(_message.Message):
-    __slots__ = ("source_device", "destination_device", "function")
+    __slots__ = ("source_device", "destination_device", "function", "discipline")
     SOURCE_DEVICE_FIELD_NUMBER: _ClassVar[int]
     DESTINATION_DEVICE_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
     source_device: str
     destination_device: str
     function: str
-    def __init__(self, source_device: _Optional[str] = ..., destination_device: _Optional[str] = ..., function: _Optional[str] = ...) -> None: ...
+    discipline: str
+    def __init__(self, source_device: _Optional[str] = ..., destination_device: _Optional[str] = ..., function: _Optional[str] = ..., discipline: _Optional[str] = ...) -> None: ...
 
 class HandOff(_message.Message):
-    __slots__ = ("time_nanos", "step", "channel", "rank", "bytes", "reason")
+    __slots__ = ("time_nanos", "step", "channel", "rank", "bytes", "reason", "ready_nanos")
     TIME_NANOS_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    READY_NANOS_FIELD_NUMBER: _ClassVar[int]
     time_nanos: int
     step: int
     channel: int
     rank: int
     bytes: int
     reason: Reason
-    def __init__(self, time_nanos: _Optional[int] = ..., step: _Optional[int] = ..., channel: _Optional[int] = ..., rank: _Optional[int] = ..., bytes: _Optional[int] = ..., reason: _Optional[_Union[Reason, str]] = ...) -> None: ...
+    ready_nanos: int
+    def __init__(self, time_nanos: _Optional[int] = ..., step: _Optional[int] = ..., channel: _Optional[int] = ..., rank: _Optional[int] = ..., bytes: _Optional[int] = ..., reason: _Optional[_Union[Reason, str]] = ..., ready_nanos: _Optional[int] = ...) -> None: ...
 
 class StartTraceRequest(_message.Message):
     __slots__ = ()

@@ -36,28 +36,46 @@ class Costs(_message.Message):
     def __init__(self, ops: _Optional[str] = ..., transfers: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class Predicted(_message.Message):
-    __slots__ = ("upper_seconds", "lower_seconds", "makespan_seconds", "efficiency", "speedup")
+    __slots__ = ("upper_seconds", "lower_seconds", "makespan_seconds", "efficiency", "speedup", "unordered_seconds", "bound_seconds", "bound", "gain_low", "gain", "gain_high", "verdict")
     UPPER_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LOWER_SECONDS_FIELD_NUMBER: _ClassVar[int]
     MAKESPAN_SECONDS_FIELD_NUMBER: _ClassVar[int]
     EFFICIENCY_FIELD_NUMBER: _ClassVar[int]
     SPEEDUP_FIELD_NUMBER: _ClassVar[int]
+    UNORDERED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BOUND_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
+    GAIN_LOW_FIELD_NUMBER: _ClassVar[int]
+    GAIN_FIELD_NUMBER: _ClassVar[int]
+    GAIN_HIGH_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
     upper_seconds: float
     lower_seconds: float
     makespan_seconds: float
     efficiency: float
     speedup: float
-    def __init__(self, upper_seconds: _Optional[float] = ..., lower_seconds: _Optional[float] = ..., makespan_seconds: _Optional[float] = ..., efficiency: _Optional[float] = ..., speedup: _Optional[float] = ...) -> None: ...
+    unordered_seconds: float
+    bound_seconds: float
+    bound: str
+    gain_low: float
+    gain: float
+    gain_high: float
+    verdict: str
+    def __init__(self, upper_seconds: _Optional[float] = ..., lower_seconds: _Optional[float] = ..., makespan_seconds: _Optional[float] = ..., efficiency: _Optional[float] = ..., speedup: _Optional[float] = ..., unordered_seconds: _Optional[float] = ..., bound_seconds: _Optional[float] = ..., bound: _Optional[str] = ..., gain_low: _Optional[float] = ..., gain: _Optional[float] = ..., gain_high: _Optional[float] = ..., verdict: _Optional[str] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("source_device", "destination_device", "transfers")
+    __slots__ = ("source_device", "destination_device", "transfers", "discipline", "window_bytes")
     SOURCE_DEVICE_FIELD_NUMBER: _ClassVar[int]
     DESTINATION_DEVICE_FIELD_NUMBER: _ClassVar[int]
     TRANSFERS_FIELD_NUMBER: _ClassVar[int]
+    DISCIPLINE_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_BYTES_FIELD_NUMBER: _ClassVar[int]
     source_device: str
     destination_device: str
     transfers: _containers.RepeatedCompositeFieldContainer[PlannedTransfer]
-    def __init__(self, source_device: _Optional[str] = ..., destination_device: _Optional[str] = ..., transfers: _Optional[_Iterable[_Union[PlannedTransfer, _Mapping]]] = ...) -> None: ...
+    discipline: str
+    window_bytes: int
+    def __init__(self, source_device: _Optional[str] = ..., destination_device: _Optional[str] = ..., transfers: _Optional[_Iterable[_Union[PlannedTransfer, _Mapping]]] = ..., discipline: _Optional[str] = ..., window_bytes: _Optional[int] = ...) -> None: ...
 
 class PlannedTransfer(_message.Message):
     __slots__ = ("key", "node", "rank", "priority", "bytes", "edge")

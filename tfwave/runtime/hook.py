@@ -13,7 +13,7 @@ from tfwave.runtime import native
 from tfwave.runtime.server_handle import server_handle
 from tfwave.runtime.settings import check_settings
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 MAX_HAND_OFFS = 65536
 """The capacity of the log: what lies further back is overwritten."""
 MAX_ARRIVALS = 65536
@@ -23,7 +23,10 @@ _MESSAGE_BYTES = 1024
 
 
 class _Row(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_char_p) for name in ("source", "destination", "edge", "function")]
+    _fields_ = [
+        *((name, ctypes.c_char_p) for name in ("source", "destination", "edge", "function")),
+        ("window", ctypes.c_int64),
+    ]
 
 
 class _Status(ctypes.Structure):
@@ -37,7 +40,7 @@ class _Status(ctypes.Structure):
 
 class _HandOff(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("time_nanos", "step", "bytes")),
+        *((name, ctypes.c_int64) for name in ("time_nanos", "ready_nanos", "step", "bytes")),
         *((name, ctypes.c_int32) for name in ("channel", "rank", "reason")),
     ]
 
@@ -82,7 +85,7 @@ class Hook:
         EnforcerError: the native library cannot be built or loaded.
     """
 
-    _channels: tuple[tuple[Channel, str], ...] = ()
+    _channels: tuple[tuple[ChannelOrder, str], ...] = ()
     """Those of the plans last installed, with their functions; the process's, as all state is."""
 
     def __init__(self) -> None:
@@ -106,7 +109,7 @@ class Hook:
         functions = _texts(named)
         counts = [ctypes.c_int64(len(array)) for array in (functions, rows)]
         self._call("tfwave_install", functions, counts[0], (_Row * len(rows))(*rows), counts[1])
-        Hook._channels = tuple((order.channel, function) for order, function in orders)
+        Hook._channels = tuple(orders)
 
     def remove(self) -> None:
         """Forget the plans; what is held is let go."""
@@ -123,11 +126,12 @@ class Hook:
 
         Args:
             enabled: False lets tensors pass as they come, still logged.
-            deadline_seconds: longest time without a hand-off before a step goes out unordered; above 0.
+            deadline_seconds: longest time without a hand-off before what is held, of a step or of a priority
+                channel, goes out unordered; above 0, and more than the largest tensor takes on the link.
             bytes_per_second: rate at which tensors leave this process; 0: not limited.
-            hooked_tasks: the tasks, as ``/job:ps/replica:0/task:0``, that run a hook; none at first. What they
-                send in functions that this process instantiates from now on can be ordered. A task that is
-                listed and runs no hook refuses those functions.
+            hooked_tasks: the tasks, as ``/job:ps/replica:0/task:0``, that run a hook; none at first, not even
+                this process's own. What they send in functions that this process instantiates from now on can be
+                ordered. A task that is listed and runs no hook refuses those functions.
 
         Raises:
             EnforcerError: a value out of range; nothing is changed.
@@ -166,9 +170,12 @@ class Hook:
             ctypes.byref(position), buffer, ctypes.c_int64(MAX_HAND_OFFS), ctypes.byref(lost)
         )
         answer = control_pb2.HandOffs(next_cursor=position.value, dropped=lost.value)
-        for channel, function in channels:
+        for order, function in channels:
             answer.channels.add(
-                source_device=channel.source, destination_device=channel.destination, function=function
+                source_device=order.channel.source,
+                destination_device=order.channel.destination,
+                function=function,
+                discipline=order.discipline,
             )
         names = [field.name for field in control_pb2.HandOff.DESCRIPTOR.fields]
         for entry in buffer[:count]:
@@ -224,7 +231,7 @@ def _declare(library: Any) -> None:
 
 def _rows(order: ChannelOrder, function: str) -> list[_Row]:
     channel = order.channel.source.encode(), order.channel.destination.encode()
-    return [_Row(*channel, t.edge.encode(), function.encode()) for t in order.transfers]
+    return [_Row(*channel, t.edge.encode(), function.encode(), order.window_bytes) for t in order.transfers]
 
 
 def _texts(texts: Iterable[str]) -> Any:

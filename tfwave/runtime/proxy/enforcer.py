@@ -92,6 +92,9 @@ class Proxy:
     def install(self, plans: Plan | Mapping[str, Plan]) -> None:
         """Enforce plans from the next step on; what earlier ones hold is let go.
 
+        Channels that go by priority pass as they come, and are counted as unplanned: when bytes have left the
+        server is not seen from here.
+
         Args:
             plans: one plan for all graphs, or one for each function, by TensorFlow's name of it
                 (``__inference_step_64``). The plan of "" is for Sessions and for all functions that

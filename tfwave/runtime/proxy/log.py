@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from itertools import islice
 
+from tfwave.plan.plan import Discipline
 from tfwave.proto import control_pb2
 from tfwave.runtime.proxy.table import PlannedChannel
 
@@ -64,6 +65,7 @@ class HandOffLog:
                     source_device=channel.source,
                     destination_device=channel.destination,
                     function=function,
+                    discipline=Discipline.COUNTER,
                 )
             answer.hand_offs.extend(islice(self._ring, start - self._oldest, None))
             return answer

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tfwave.graph.names import Channel, edge_source
-from tfwave.plan.plan import ChannelOrder, Plan
+from tfwave.plan.plan import ChannelOrder, Discipline, Plan
 from tfwave.runtime.proxy.sends import GraphEdge
 
 ALL_FUNCTIONS = ""
@@ -30,19 +30,20 @@ class Place(NamedTuple):
 class PlanTable:
     """Plans by function, indexed by what is seen on the wire. Immutable.
 
-    Channels are numbered in the plans' order, those without a transfer left out.
+    Channels are numbered in the plans' order. Those without a transfer are left out, and those that go by priority:
+    what is under way is not seen from here, so that they pass as they come, unplanned.
     """
 
     def __init__(self, plans: Mapping[str, Plan]) -> None:
+        orders = [(function, order) for function, plan in plans.items() for order in plan.orders]
         planned = [
             (PlannedChannel(order.channel, function), order)
-            for function, plan in plans.items()
-            for order in plan.orders
-            if order.transfers
+            for function, order in orders
+            if order.transfers and order.discipline is Discipline.COUNTER
         ]
         self.channels: tuple[PlannedChannel, ...] = tuple(name for name, _ in planned)
         self._functions = frozenset(plans)
-        self._pairs = frozenset(name.channel for name in self.channels)
+        self._pairs = frozenset(order.channel for _, order in orders if order.transfers)
         self._indices = {name: i for i, name in enumerate(self.channels)}
         self._by_edge = [{t.edge: t.rank for t in order.transfers} for _, order in planned]
         self._by_source = [_unique_sources(order) for _, order in planned]

@@ -1,0 +1,58 @@
+"""Training steps that overlap, on jobs of real servers: with equal bits, and in order in both directions."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.job import Job, job
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def single() -> Iterator[Job]:
+    with job(ps=2, workers=1) as started:
+        yield started
+
+
+def assert_ordered(found: dict[str, Any], workers: int = 1, steps: int = 4) -> None:
+    """All tensors of the overlapped steps went by priority, from the servers and from the workers."""
+    assert found["figures"]["tfwave_exact_share"] == 1
+    assert found["figures"]["tfwave_released"] == 0
+    both = [c for c in found["channels"] if c["discipline"] == "priority"]
+    assert all(c["violations"] == 0 and c["steps"] >= steps for c in both)
+    ways = [re.findall("/job:([a-z]+)", c["channel"]) for c in both]
+    assert ways.count(["worker", "ps"]) == ways.count(["ps", "worker"]) == 2 * workers
+
+
+def test_four_steps_a_call_train_as_single_steps_do(single: Job) -> None:
+    found = single.chief("overlapped")
+    assert found["single"] == found["unordered"] == found["ordered"]
+    assert len(set(found["single"]["losses"])) == 24
+    assert found["blocks"] > 6  # weights and biases
+    assert "cut into blocks by the strategy's variable_partitioner" in found["keras"]
+    assert_ordered(found)
+
+
+def test_keras_fit_overlaps_as_the_planner_says(single: Job) -> None:
+    found = single.chief("unrolled_fit")
+    (history, weights), (expected, expected_weights) = found["ordered"], found["unordered"]
+    assert weights == expected_weights
+    assert history == pytest.approx(expected, rel=1e-6)
+    assert len(set(history)) > len(history) / 2
+    assert re.search("fit: [24] steps a call from now on", found["errors"])
+    assert_ordered(found)
+
+
+def test_the_planner_chooses_and_two_workers_go_on() -> None:
+    with job(ps=2, workers=2) as servers:
+        found = servers.chief("advised")
+    lengths = [length for (length,) in found["shapes"]]
+    assert lengths[0] == 1
+    assert lengths[-1] in {2, 4}
+    assert set(lengths) == {1, lengths[-1]}
+    assert all(0 <= loss < 10 for loss in found["losses"])
+    assert f"step: {lengths[-1]} steps a call from now on" in found["errors"]
+    assert_ordered(found, workers=2, steps=1)

@@ -1,0 +1,110 @@
+"""Several steps in one function: the same arithmetic, and no waits but those for a variable."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfwave.runtime.unroll import unrolled
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture
+def tf() -> Any:
+    return __import__("tensorflow")
+
+
+def nothing(_: Any) -> None:
+    """Nobody wants to know of traces."""
+
+
+def test_what_steps_return_is_stacked(tf: Any) -> None:
+    counter = tf.Variable(0.0)
+
+    def step(x: Any, *, scale: float) -> Any:
+        value = counter.assign_add(scale * x)
+        return {"value": value, "nothing": None, "pair": (value, tf.stack([value, value]))}
+
+    found = unrolled(step, 3, nothing)(tf.constant(2.0), scale=1.0)
+    assert found["value"].numpy().tolist() == [2, 4, 6]
+    assert found["nothing"] is None
+    assert found["pair"][1].shape == (3, 2)
+    assert counter.numpy() == 6
+
+
+def test_each_step_draws_its_batch(tf: Any) -> None:
+    batches = iter(tf.data.Dataset.range(10))
+    found = unrolled(next, 4, nothing)(batches)
+    assert found.numpy().tolist() == [0, 1, 2, 3]
+
+
+def test_python_control_flow_is_converted(tf: Any) -> None:
+    def step(x: Any) -> Any:
+        if x > 0:
+            x = -x
+        return x
+
+    assert unrolled(step, 2, nothing)(tf.constant(5)).numpy().tolist() == [-5, -5]
+
+
+class Owner:
+    def __init__(self, tf: Any) -> None:
+        self.total = tf.Variable(1.0)
+        self.step = tf.function(self.double)
+
+    def double(self) -> Any:
+        return self.total.assign(self.total * 2)
+
+
+def test_a_traced_step_is_called_as_the_function_that_it_is_made_of(tf: Any) -> None:
+    owner = Owner(tf)
+    function = unrolled(owner.step, 3, nothing)
+    assert function().numpy().tolist() == [2, 4, 8]
+    ops = {operation.type for operation in function.get_concrete_function().graph.get_operations()}
+    assert not ops & {"StatefulPartitionedCall", "PartitionedCall", "While", "StatelessWhile"}
+
+
+def test_traces_are_told_and_named(tf: Any) -> None:
+    graphs: list[Any] = []
+
+    def train(x: Any) -> Any:
+        return x
+
+    function = unrolled(train, 2, graphs.append)
+    function(tf.constant(1)), function(tf.constant(1)), function(tf.constant(1.0))
+    assert len(graphs) == 2
+    concrete = function.get_concrete_function(tf.constant(1))
+    assert concrete.graph is graphs[0]
+    assert concrete.name.decode().startswith("__inference_train_2_")
+
+
+def training(tf: Any, count: int, steps: int) -> tuple[list[float], list[bytes]]:
+    random = np.random.RandomState(3)
+    shapes = ((8, 32), (32, 32), (32, 4))
+    variables = [tf.Variable((random.randn(*s) * (2 / s[0]) ** 0.5).astype("f")) for s in shapes]
+    momenta = [tf.Variable(tf.zeros_like(v)) for v in variables]
+    inputs = tf.data.Dataset.from_tensor_slices(random.randn(64, 8).astype("f")).batch(8).repeat()
+
+    def step(drawn: Any) -> Any:
+        with tf.GradientTape() as tape:
+            hidden = next(drawn)
+            for variable in variables:
+                hidden = tf.nn.relu(hidden @ variable)
+            loss = tf.reduce_mean((hidden - 1) ** 2)
+        for gradient, variable, momentum in zip(
+            tape.gradient(loss, variables), variables, momenta, strict=True
+        ):
+            momentum.assign(0.9 * momentum + gradient)
+            variable.assign_sub(0.05 * momentum)
+        return loss
+
+    function, drawn = unrolled(step, count, nothing), iter(inputs)
+    losses = [float(loss) for _ in range(steps // count) for loss in function(drawn)]
+    return losses, [v.numpy().tobytes() for v in (*variables, *momenta)]
+
+
+def test_the_bits_are_those_of_one_step_after_the_other(tf: Any) -> None:
+    one, four = training(tf, 1, 24), training(tf, 4, 24)
+    assert four == one
+    assert len(set(one[0])) == 24

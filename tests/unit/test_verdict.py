@@ -1,0 +1,91 @@
+"""What a forecast says of an order, and a plan of steps that overlap."""
+
+import pytest
+
+from tests.graphs import SERVERS, WORKER, Builder
+from tfwave.cost.file import FileCosts
+from tfwave.graph.transfer import find_transfers
+from tfwave.graph.view import GraphView
+from tfwave.order.bounds import Floor
+from tfwave.plan.plan import Discipline, Plan
+from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner.forecast import Forecast
+from tfwave.planner.verdict import judge
+
+SERVER = SERVERS[0]
+
+
+def forecast_of(ordered: float, *unordered: float, wire: float = 0.9, bound: float = 0.5) -> Forecast:
+    return Forecast(ordered, unordered, wire, Floor("pull then push", bound))
+
+
+def test_a_gain_is_said_with_its_interval() -> None:
+    said = judge(forecast_of(0.6, 0.9, 1.0, 1.1))
+    assert said.is_gain
+    assert (said.low, said.gain, said.high) == pytest.approx((1 / 3 - 0.03, 0.4, 5 / 11 + 0.03))
+    assert said.text == "gain expected: 40% of the step (30% to 48%)"
+
+
+def test_what_may_be_lost_is_no_gain() -> None:
+    said = judge(forecast_of(0.98, 1.0))
+    assert not said.is_gain
+    assert said.text == "no gain expected: the order saves 2.0% of the step, less than forecasts are off"
+
+
+def test_an_idle_link_is_the_reason() -> None:
+    said = judge(forecast_of(1.0, 1.0, wire=0.06))
+    assert said.text == "no gain expected: the link is idle 94% of the step"
+
+
+def test_a_step_at_its_bound_is_the_reason() -> None:
+    said = judge(forecast_of(1.0, 1.01, bound=1.0))
+    assert said.text == "no gain expected: without an order the step is at its bound (pull then push)"
+
+
+def test_nothing_to_do_is_no_gain() -> None:
+    assert not judge(forecast_of(0.0, 0.0, wire=0.0, bound=0.0)).is_gain
+
+
+def two_steps() -> tuple[GraphView, FileCosts]:
+    """Two steps of two layers: each pulls v1 and v2, computes, pushes g2 and g1; the second waits for them."""
+    build = Builder()
+    seconds: dict[str, float] = {}
+    transfers: dict[str, float] = {}
+    update = {v: build.const(SERVER, f"{v}_0") for v in ("v1", "v2")}
+    for step in (1, 2):
+        pulled = {v: build.pair(update[v], SERVER, WORKER) for v in ("v1", "v2")}
+        first = build.op(WORKER, f"forward1_{step}", [pulled["v1"]])
+        second = build.op(WORKER, f"forward2_{step}", [first, pulled["v2"]])
+        back2 = build.op(WORKER, f"back2_{step}", [second])
+        back1 = build.op(WORKER, f"back1_{step}", [back2])
+        pushed = {"v2": build.pair(back2, WORKER, SERVER), "v1": build.pair(back1, WORKER, SERVER)}
+        update = {v: build.op(SERVER, f"{v}_{step}", [pushed[v]]) for v in ("v1", "v2")}
+        seconds |= dict.fromkeys((first, second, back2, back1), 0.1)
+        transfers |= dict.fromkeys((*pulled.values(), *pushed.values()), 1.0)
+    view = GraphView.of(*build.partitions.values())
+    ops = dict.fromkeys(view.names, 0.0) | seconds
+    return view, FileCosts(ops, transfers)
+
+
+def plan_of_two_steps(device: str | None = None) -> Plan:
+    view, costs = two_steps()
+    return make_plan(view, find_transfers(view).data, costs, PlanRequest("tac", device=device))
+
+
+def test_steps_that_overlap_go_by_priority_in_both_directions() -> None:
+    plan = plan_of_two_steps()
+    assert plan.policy == "urgency"
+    assert {(o.channel.source, o.discipline, o.window_bytes > 0) for o in plan.orders} == {
+        (SERVER, Discipline.PRIORITY, True),
+        (WORKER, Discipline.PRIORITY, True),
+    }
+    pulls, pushes = plan.orders
+    assert [t.key.node for t in pulls.transfers] == ["v1_0", "v2_0", "v1_1", "v2_1"]
+    assert [t.key.node for t in pushes.transfers] == ["back1_1", "back2_1", "back2_2", "back1_2"]
+    assert plan.predicted.bound_seconds <= plan.predicted.makespan_seconds < plan.predicted.upper_seconds
+
+
+def test_one_device_goes_by_its_policy() -> None:
+    plan = plan_of_two_steps(WORKER)
+    assert plan.policy == "tac"
+    assert [(o.channel.destination, o.discipline) for o in plan.orders] == [(WORKER, Discipline.COUNTER)]

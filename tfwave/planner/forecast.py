@@ -1,0 +1,116 @@
+"""The step as the simulator sees it, ordered and not."""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+
+from tfwave.cost.model import CostModel, CostSource
+from tfwave.errors import MissingCost
+from tfwave.graph.names import Channel
+from tfwave.graph.transfer import Transfer, Transfers
+from tfwave.graph.view import GraphView
+from tfwave.order.bounds import Floor, find_bounds
+from tfwave.plan.plan import ChannelOrder
+from tfwave.sim.cluster import Cluster
+from tfwave.sim.engine import Discipline
+from tfwave.sim.job import compile_job
+from tfwave.sim.simulate import ChannelRule, ranks_of
+
+_UNORDERED_RUNS = 5
+"""Stock TensorFlow sends what is ready in another order each step."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Seconds of a step of all devices together: under the orders, and of some steps without any.
+
+    `wire_seconds` is what the busiest channel sends in; `bound` what no order can beat.
+    """
+
+    ordered_seconds: float
+    unordered: tuple[float, ...]
+    wire_seconds: float
+    bound: Floor
+
+    @cached_property
+    def unordered_seconds(self) -> float:
+        """The mean."""
+        return statistics.fmean(self.unordered)
+
+    @property
+    def idle(self) -> float:
+        """The share of an unordered step in which even the busiest channel is idle."""
+        return 1 - self.wire_seconds / self.unordered_seconds if self.unordered_seconds else 1.0
+
+    def gain(self, unordered_seconds: float) -> float:
+        """The share of such an unordered step that the orders save."""
+        return 1 - self.ordered_seconds / unordered_seconds if unordered_seconds else 0.0
+
+
+def forecast(
+    view: GraphView, transfers: Sequence[Transfer], costs: CostModel, orders: Sequence[ChannelOrder]
+) -> Forecast:
+    """Simulate a step; channels without an order send of what is ready any, as stock TensorFlow does.
+
+    Each device runs one op at a time. Ops of devices for which the costs know nothing take no time.
+
+    Raises:
+        MissingCost: a cost is not known on a device that an order speaks of; names it.
+        PlanError: an order waits for itself.
+    """
+    known = _FreeElsewhere(costs, frozenset(o.channel.destination for o in orders))
+    both = Transfers(tuple(transfers), ())
+    rules = [
+        ChannelRule(o.channel, Discipline(o.discipline), tuple(t.key for t in o.transfers)) for o in orders
+    ]
+    anyhow = {transfer.channel: Discipline.PRIORITY for transfer in transfers}
+    planned = anyhow | {rule.channel: rule.discipline for rule in rules}
+    ordered = compile_job(view, both, known, Cluster(), planned).run(ranks_of(transfers, rules))
+    free = compile_job(view, both, known, Cluster(), anyhow)
+    unordered = tuple(free.makespan(_shuffled(len(transfers), seed)) for seed in range(_UNORDERED_RUNS))
+    return Forecast(
+        free.ticks.seconds(ordered.finish),
+        unordered,
+        _wire_seconds(transfers, costs),
+        find_bounds(view, transfers, known).best,
+    )
+
+
+def _wire_seconds(transfers: Sequence[Transfer], costs: CostModel) -> float:
+    of_channel: dict[Channel, list[float]] = defaultdict(list)
+    for transfer in transfers:
+        of_channel[transfer.channel].append(costs.transfer_seconds(transfer))
+    return max(map(math.fsum, of_channel.values()), default=0.0)
+
+
+def _shuffled(count: int, seed: int) -> list[int]:
+    ranks = list(range(count))
+    Random(seed).shuffle(ranks)  # noqa: S311
+    return ranks
+
+
+@dataclass(frozen=True)
+class _FreeElsewhere:
+    """Costs that need not know the ops of other devices than these."""
+
+    costs: CostModel
+    devices: frozenset[str]
+
+    @property
+    def source(self) -> CostSource:
+        return self.costs.source
+
+    def op_seconds(self, view: GraphView, node: int) -> float:
+        try:
+            return self.costs.op_seconds(view, node)
+        except MissingCost:
+            if view.nodes[node].device in self.devices:
+                raise
+            return 0.0
+
+    def transfer_seconds(self, transfer: Transfer) -> float:
+        return self.costs.transfer_seconds(transfer)

@@ -1,0 +1,156 @@
+"""What is sent in which order, by which discipline, and what that should give."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tfwave.cost.model import CostModel
+from tfwave.errors import GraphError
+from tfwave.graph.names import Channel
+from tfwave.graph.transfer import Transfer
+from tfwave.graph.view import GraphView
+from tfwave.order.bounds import find_bounds
+from tfwave.order.deps import upstream_transfers
+from tfwave.order.order import Order, Ranked
+from tfwave.order.registry import find_policy
+from tfwave.order.urgency import by_urgency
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.plan import ChannelOrder, Discipline, Plan, PlannedTransfer, Predicted
+from tfwave.planner.forecast import Forecast, forecast
+from tfwave.planner.verdict import judge
+from tfwave.sim.makespan import makespan
+
+URGENCY = "urgency"
+"""The policy that a plan of steps that overlap names."""
+WINDOW_BYTES = 1 << 20
+"""In flight, of a channel by priority: at 1 Gbit/s 9 ms, which an urgent tensor may have to wait."""
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What to plan: a policy by name, the seed of "random" and "search", one device (default: all that gain)."""
+
+    policy: str
+    seed: int = 0
+    device: str | None = None
+
+
+def make_plan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel, request: PlanRequest) -> Plan:
+    """Order data transfers, and say what that should give.
+
+    Case 1: steps that overlap: some pulls wait for pushes of gradients. Whatever the policy, all channels go by
+        priority, in both directions: a transfer is the more urgent, the longer the path that follows it.
+    Case 2: all else, or a device was asked for. What arrives at each device that pulls, by the policy, is sent
+        by a counter. What arrives elsewhere, such as gradients at a server, has no order.
+
+    The predicted figures are those of the slowest device; those of the step are of all devices together.
+
+    Raises:
+        GraphError: nothing to order, or an unknown device; names those there are.
+        MissingCost: a cost is not known; names it.
+    """
+    upstream = upstream_transfers(view, transfers)
+    pulling = _pulling(transfers, upstream)
+    if request.device is None and _overlaps(transfers, upstream, pulling):
+        policy = URGENCY
+        orders = _by_priority(by_urgency(view, transfers, costs))
+        per_device = [tuple(transfers)]
+    else:
+        policy = request.policy
+        devices = _destinations(transfers, pulling, request.device)
+        order_of = find_policy(request.policy, seed=request.seed)
+        chosen = [
+            order_of(view, [t for t in transfers if t.channel.destination == d], costs) for d in devices
+        ]
+        orders = [channel for order in chosen for channel in _per_channel(order)]
+        per_device = [tuple(ranked.transfer for ranked in order) for order in chosen]
+    found = forecast(view, transfers, costs, orders)
+    return Plan(
+        policy=policy,
+        graph=graph_print(view),
+        costs=costs.source,
+        predicted=_predict(view, per_device, costs, found),
+        orders=tuple(orders),
+    )
+
+
+def _pulling(transfers: Sequence[Transfer], upstream: Sequence[int]) -> frozenset[str]:
+    """The devices that something can reach at the very start of a step.
+
+    Where all that arrives has waited for other transfers, such as gradients at a server, a counter would only
+    idle the link.
+    """
+    return frozenset(t.channel.destination for i, t in enumerate(transfers) if upstream[t.recv] == 1 << i)
+
+
+def _overlaps(transfers: Sequence[Transfer], upstream: Sequence[int], pulling: frozenset[str]) -> bool:
+    """Whether steps overlap: some pull waits for a push that waited for pulls."""
+    pulls = sum(1 << i for i, t in enumerate(transfers) if t.channel.destination in pulling)
+    pushes = sum(
+        1 << i
+        for i, t in enumerate(transfers)
+        if t.channel.destination not in pulling and upstream[t.recv] & pulls
+    )
+    return any(upstream[t.recv] & pushes for t in transfers if t.channel.destination in pulling)
+
+
+def _destinations(transfers: Sequence[Transfer], pulling: frozenset[str], device: str | None) -> list[str]:
+    there = sorted({t.channel.destination for t in transfers})
+    if not there:
+        raise GraphError(
+            "the graph receives no tensor from another task (no _Recv with data): "
+            "give a partition graph of a worker, or a capture bundle"
+        )
+    if device is None:
+        return sorted(pulling)
+    if device not in there:
+        raise GraphError(f"no transfer arrives at device '{device}'; choose one of {', '.join(there)}")
+    return [device]
+
+
+def _predict(
+    view: GraphView, per_device: Sequence[Sequence[Transfer]], costs: CostModel, found: Forecast
+) -> Predicted:
+    slowest = max(
+        ((_seconds(view, sent, costs, found), find_bounds(view, sent, costs)) for sent in per_device),
+        key=lambda pair: pair[0],
+    )
+    seconds, bounds = slowest
+    said = judge(found)
+    return Predicted(
+        upper_seconds=bounds.upper_seconds,
+        lower_seconds=bounds.lower_seconds,
+        makespan_seconds=seconds,
+        efficiency=bounds.efficiency(seconds),
+        speedup=bounds.speedup,
+        unordered_seconds=found.unordered_seconds,
+        bound_seconds=found.bound.seconds,
+        bound=found.bound.name,
+        gain_low=said.low,
+        gain=said.gain,
+        gain_high=said.high,
+        verdict=said.text,
+    )
+
+
+def _seconds(view: GraphView, sent: Sequence[Transfer], costs: CostModel, found: Forecast) -> float:
+    several = len({t.channel.destination for t in sent}) > 1
+    return found.ordered_seconds if several else makespan(view, sent, costs)
+
+
+def _by_priority(urgent: Mapping[Channel, Order]) -> list[ChannelOrder]:
+    return [
+        ChannelOrder(channel, _planned(order), Discipline.PRIORITY, WINDOW_BYTES)
+        for channel, order in urgent.items()
+    ]
+
+
+def _per_channel(order: Order) -> list[ChannelOrder]:
+    channels = sorted({ranked.transfer.channel for ranked in order})
+    return [ChannelOrder(c, _planned([r for r in order if r.transfer.channel == c])) for c in channels]
+
+
+def _planned(order: Sequence[Ranked]) -> tuple[PlannedTransfer, ...]:
+    return tuple(
+        PlannedTransfer(r.transfer.key, r.transfer.node, rank, r.priority, r.transfer.bytes, r.transfer.edge)
+        for rank, r in enumerate(order)
+    )

@@ -1,0 +1,45 @@
+"""Is an order worth its while? Said before anything runs."""
+
+from dataclasses import dataclass
+
+from tfwave.planner.forecast import Forecast
+
+MODEL_ERROR = 0.03
+"""What a forecast gain may be off, as a share of the step, beside the spread of unordered steps."""
+
+_NEAR = 0.02
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The expected gain, a share of the unordered step, with its interval; and what it means, in words."""
+
+    low: float
+    gain: float
+    high: float
+    text: str
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether a gain is expected, and not just possible."""
+        return self.low > 0
+
+
+def judge(found: Forecast) -> Verdict:
+    """Judge a forecast."""
+    low = found.gain(min(found.unordered)) - MODEL_ERROR
+    gain = found.gain(found.unordered_seconds)
+    high = found.gain(max(found.unordered)) + MODEL_ERROR
+    if low > 0:
+        return Verdict(low, gain, high, f"gain expected: {gain:.0%} of the step ({low:.0%} to {high:.0%})")
+    return Verdict(low, gain, high, f"no gain expected: {_why(found)}")
+
+
+def _why(found: Forecast) -> str:
+    if found.idle > 0.5:
+        return f"the link is idle {found.idle:.0%} of the step"
+    if found.unordered_seconds <= (1 + _NEAR) * found.bound.seconds:
+        return f"without an order the step is at its bound ({found.bound.name})"
+    return (
+        f"the order saves {found.gain(found.unordered_seconds):.1%} of the step, less than forecasts are off"
+    )

@@ -1,0 +1,202 @@
+"""Training steps that overlap, against one step a call on stock servers: real servers, rate-limited links.
+
+Two jobs with networks of their own, of the same rate, run in turn, so both see the same machine. The overlapped job
+is traced with one step a call, advised, rewritten, traced again, planned, and ordered in both directions.
+
+    tools/bench/overlap.py                                        VGG16-like, 63 MB, 1 Gbit/s
+    tools/bench/overlap.py --steps 8 --steps 16                   with so many steps a call, whatever is advised
+    tools/bench/overlap.py --model ResNet50 --image 64 --workers 2 --servers 2 --sync
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tfwave.demo import server_task
+from tfwave.demo.model import VGG16_LIKE
+from tfwave.demo.network import open_network
+from tfwave.demo.processes import Task, Tasks
+from tfwave.order.bounds import flow_shop_floor
+from tfwave.plan.io import load_plan
+from tfwave.runtime.control.client import ControlClient
+from tools.bench import overlap_chief
+from tools.bench.interleaved import ETHERNET_SHARE, figures, run_interleaved
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 600.0
+CALL_SECONDS = 120.0
+JOBS = {"ps": "servers", "worker": "workers"}
+ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1", "PYTHONPATH": str(ROOT)}
+
+
+@dataclass
+class Job:
+    """A running job: its workers that have a session, the controls of its tasks, and the steps of a call."""
+
+    workers: list[Task]
+    controls: list[ControlClient]
+    directory: Path
+    steps: int = 1
+
+    def ask(self, seconds: float, **request: object) -> list[dict[str, Any]]:
+        """Ask all workers at once."""
+        for worker in self.workers:
+            worker.send(request)
+        answers = [worker.receive(seconds) for worker in self.workers]
+        for answer in answers:
+            if "error" in answer:
+                raise SystemExit(f"{request['do']}: {answer['error']}")
+        return answers
+
+    def run(self, steps: int) -> list[float]:
+        """Seconds a step, of the slowest worker; at least one call."""
+        answers = self.ask(CALL_SECONDS * steps, do="run", calls=max(1, steps // self.steps))
+        return [max(of_step) for of_step in zip(*(a["seconds"] for a in answers), strict=True)]
+
+    def overlap(self, steps: int | None, block_bytes: int | None) -> list[dict[str, Any]]:
+        """Rewrite the job and order it."""
+        out = self.directory / f"{steps or 'advised'}"
+        answers = []
+        for i, worker in enumerate(self.workers):
+            own = out / str(i)
+            own.mkdir(parents=True)
+            request = {"do": "overlap", "out": str(own), "steps": steps, "block_bytes": block_bytes}
+            answers.append(worker.request(request, START_SECONDS))
+            if "error" in answers[-1]:
+                raise SystemExit(f"overlap: {answers[-1]['error']}")
+        plans = [load_plan(out / str(i) / "plan.pb") for i in range(len(self.workers))]
+        plan = replace(plans[0], orders=tuple(order for p in plans for order in p.orders))
+        for control in self.controls:
+            control.install(plan)
+        self.steps = answers[0]["chosen"]["steps"]
+        return answers
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, object]:
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp")))
+        jobs = {
+            name: _start(stack, directory / name, name == "overlapped", arguments)
+            for name in ("stock", "overlapped")
+        }
+        return {
+            "settings": vars(arguments),
+            "cores": os.cpu_count(),
+            "results": [_compare(jobs, steps, arguments) for steps in arguments.steps or [None]],
+        }
+
+
+def _compare(jobs: dict[str, Job], steps: int | None, arguments: argparse.Namespace) -> dict[str, object]:
+    overlapped = jobs["overlapped"]
+    answer = overlapped.overlap(steps, arguments.block_bytes)[0]
+    same = arguments.workers == 1 or arguments.sync
+    equal = _equal(jobs, max(arguments.check, overlapped.steps)) if same else None
+    modes = {
+        name: lambda j=job: j.run(max(arguments.measured, overlapped.steps)) for name, job in jobs.items()
+    }
+    blocks = run_interleaved(modes, arguments.repeats)
+    bytes_per_second = arguments.rate / 8 * ETHERNET_SHARE
+    pull, largest = (answer[key] / bytes_per_second for key in ("bytes", "largest"))
+    floor = flow_shop_floor(overlapped.steps, pull, largest)
+    found = figures(blocks, "stock", floor)
+    return {
+        **answer,
+        "bound_seconds": floor,
+        "throughput": statistics.median(
+            statistics.median(stock) / statistics.median(own)
+            for stock, own in zip(blocks["stock"], blocks["overlapped"], strict=True)
+        ),
+        "over_bound": found["overlapped"]["over_wire"],
+        "equal_losses_and_weights": equal,
+        "load": os.getloadavg(),
+        "modes": found,
+    }
+
+
+def _equal(jobs: dict[str, Job], steps: int) -> bool:
+    """Whether all losses, and the weights after so many steps, are the same bits."""
+    seen: list[object] = []
+    for job in jobs.values():
+        job.workers[0].request({"do": "reset"}, START_SECONDS)
+        losses = job.ask(CALL_SECONDS * steps, do="run", calls=steps // job.steps)[0]["losses"]
+        weights = job.workers[0].request({"do": "weights"}, START_SECONDS)["digest"]
+        seen.append((losses, weights))
+    assert len(set(seen[0][0])) > 1  # type: ignore[index]
+    return seen[0] == seen[1]
+
+
+def _start(stack: ExitStack, directory: Path, hooked: bool, arguments: argparse.Namespace) -> Job:
+    directory.mkdir()
+    hosts = {job: [f"{job}{i}" for i in range(getattr(arguments, key))] for job, key in JOBS.items()}
+    network = stack.enter_context(open_network([*hosts["ps"], *hosts["worker"]], arguments.rate))
+    tasks = stack.enter_context(Tasks(network, directory))
+    cluster = {
+        job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}" for host in of_job]
+        for job, of_job in hosts.items()
+    }
+    chiefs = hosts["worker"][:1] if arguments.sync else hosts["worker"]
+    servers = [("ps", i, host) for i, host in enumerate(hosts["ps"])]
+    servers += [("worker", i, host) for i, host in enumerate(hosts["worker"]) if host not in chiefs]
+    started = [start_server(tasks, cluster, directory, job, i, host, hooked) for job, i, host in servers]
+    workers = [tasks.start(host, host, overlap_chief.MODULE, ENVIRONMENT) for host in chiefs]
+    controls: list[str] = []
+    for i, worker in enumerate(workers):
+        control = server_task.control_address(directory, "worker", i) if hooked else None
+        own = list(range(arguments.workers)) if arguments.sync else [i]
+        request = {"do": "start", "cluster": cluster, "task": i, "workers": own, "control": control}
+        request |= {key: getattr(arguments, key) for key in ("model", "image", "batch")}
+        worker.send(request)
+        controls += [control] if control else []
+    for task in (*workers, *started):
+        controls += filter(None, [task.receive(START_SECONDS).get("control")])
+    workers[0].request({"do": "reset"}, START_SECONDS)
+    return Job(workers, [stack.enter_context(ControlClient(c)) for c in controls], directory)
+
+
+def start_server(  # noqa: PLR0913, PLR0917
+    tasks: Tasks,
+    cluster: dict[str, list[str]],
+    directory: Path,
+    job: str,
+    index: int,
+    host: str,
+    hooked: bool,
+) -> Task:
+    task = tasks.start(host, host, server_task.MODULE, ENVIRONMENT)
+    control = server_task.control_address(directory, job, index) if hooked else None
+    enforcer = "hook" if hooked else None
+    task.send({"cluster": cluster, "job": job, "task": index, "enforcer": enforcer, "control": control})
+    return task
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--rate", type=float, default=1e9, help="bits per second of each host")
+    add("--model", default=VGG16_LIKE, help="or one of tf_keras.applications")
+    add("--image", type=int, default=32)
+    add("--batch", type=int, default=16)
+    add("--servers", type=int, default=1)
+    add("--workers", type=int, default=1)
+    add("--sync", action="store_true", help="all workers' gradients in one step; else each worker by itself")
+    add("--steps", type=int, action="append", help="a call, instead of what is advised; may be repeated")
+    add("--block-bytes", type=int, help="instead of what is advised; 0: tensors stay whole")
+    add("--check", type=int, default=24, help="steps whose losses and weights must be equal")
+    add("--measured", type=int, default=8, help="steps of a block, at least one call")
+    add("--repeats", type=int, default=4)
+    return parser
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(_parser().parse_args()), indent=1))

@@ -1,0 +1,170 @@
+"""A worker that trains in a Session, as a task of `overlap.py`: one step a call, or several that overlap.
+
+Asked {"do": "start", "cluster": {job: [address]}, "task": int, "workers": [int], "model": str, "image": int,
+"batch": int, "control": address or null}, it serves and builds its step. Then, as often as asked:
+{"do": "overlap", "out": directory, "steps": int or null, "block_bytes": int or null} traces it, has tfwave choose
+what is null, rewrites it, writes the plan to `out` and answers what was chosen;
+{"do": "reset"} gives the variables their first values;
+{"do": "run", "calls": n} answers {"seconds": [of each step], "losses": [of each step and worker, as hex]};
+{"do": "weights"} answers their digest.
+"""
+
+import hashlib
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tfwave.capture.advice import advise_overlap
+from tfwave.capture.bundle import Bundle
+from tfwave.capture.plan import plan_bundle
+from tfwave.capture.session import capture_run
+from tfwave.demo.child import Channel
+from tfwave.errors import TfwaveError
+from tfwave.graph.item import GraphItem
+from tfwave.graph.step_copies import step_name
+from tfwave.passes.text import parse_pipeline
+from tfwave.plan.io import save_plan
+from tfwave.planner.overlap import Overlap
+from tfwave.proto.tensorflow_pb2 import GraphDef
+
+MODULE = "tools.bench.overlap_chief"
+_CALL_SECONDS = 300
+
+
+class Worker:
+    """A session on the cluster, with the step's graph in it."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        import tensorflow as tf
+
+        from tools.bench.training import build_training
+
+        self._v1: Any = tf.compat.v1
+        cluster, task = request["cluster"], request["task"]
+        self._server = _server(cluster, task, request["control"])
+        self._training = build_training(
+            cluster, request["workers"], request["model"], request["image"], request["batch"]
+        )
+        self.steps = 1
+        self._number = 0
+        self._advised: Overlap | None = None
+        self._remarks: tuple[str, ...] = ()
+        self._bytes = self._training.bytes
+        self._feeds = [self._training.number.name]
+        self._fetches = [[loss.name for loss in self._training.losses]]
+        self._targets = [self._training.train.name]
+        self._running = self._session(self._training.graph)
+
+    def reset(self) -> dict[str, object]:
+        self._running.run(self._training.reset.name)
+        self._number = 0
+        return {}
+
+    def run(self, calls: int) -> dict[str, object]:
+        seconds: list[float] = []
+        losses: list[str] = []
+        for _ in range(calls):
+            feeds = {name: self._number + k for k, name in enumerate(self._feeds)}
+            begin = time.perf_counter()
+            found, _ = self._running.run((self._fetches, self._targets), feeds)
+            seconds += [(time.perf_counter() - begin) / self.steps] * self.steps
+            losses += [float(loss).hex() for step in found for loss in step]
+            self._number += self.steps
+        return {"seconds": seconds, "losses": losses}
+
+    def weights(self) -> dict[str, object]:
+        digest = hashlib.sha256()
+        for read in self._training.reads:
+            digest.update(self._running.run(read).tobytes())
+        return {"digest": digest.hexdigest()}
+
+    def overlap(self, out: str, steps: int | None, block_bytes: int | None) -> dict[str, object]:
+        if self._advised is None:
+            self._advised = advise_overlap(self._capture(Path(out, "step")))
+        chosen = Overlap(
+            steps or self._advised.steps,
+            self._advised.block_bytes if block_bytes is None else block_bytes,
+            self._advised.seconds,
+        )
+        self._rewrite(chosen)
+        self.reset()
+        plan = plan_bundle(self._capture(Path(out, "overlapped")))
+        save_plan(plan, Path(out, "plan.pb"))
+        return {
+            "advised": asdict(self._advised),
+            "chosen": asdict(chosen),
+            "remarks": self._remarks,
+            "predicted": asdict(plan.predicted),
+            "orders": [f"{o.channel} {o.discipline} {len(o.transfers)}" for o in plan.orders],
+            "bytes": self._bytes,
+            "largest": max(t.bytes for t in plan.transfers),
+        }
+
+    def _capture(self, out: Path) -> Bundle:
+        feeds = {name: k for k, name in enumerate(self._feeds)}
+        return capture_run(self._running, (self._fetches, self._targets), feeds, out=out, steps=3, warmup=2)
+
+    def _rewrite(self, chosen: Overlap) -> None:
+        training = self._training
+        graph = GraphDef.FromString(training.graph.as_graph_def().SerializeToString())
+        kept = [training.reset.name, *(read.split(":")[0] for read in training.reads)]
+        losses = [loss.name for loss in training.losses]
+        item = GraphItem(
+            graph,
+            feeds=(training.number.name,),
+            fetches=(*losses, training.train.name),
+            preserve=frozenset(kept),
+        )
+        result = parse_pipeline(chosen.passes)(item)
+        self._remarks = result.remarks
+        self.steps = chosen.steps
+        self._feeds = [step_name(training.number.name, k) for k in range(self.steps)]
+        self._fetches = [[step_name(name, k) for name in losses] for k in range(self.steps)]
+        self._targets = [step_name(training.train.name, k) for k in range(self.steps)]
+        self._running = self._session(_imported(result.item.graph))
+
+    def _session(self, graph: Any) -> Any:
+        config = self._v1.ConfigProto(operation_timeout_in_ms=_CALL_SECONDS * 1000)
+        return self._v1.Session(self._server.target, graph=graph, config=config)
+
+
+def _server(cluster: dict[str, list[str]], task: int, control: str | None) -> Any:
+    if control:
+        from tfwave.runtime.server import Server
+
+        return Server(cluster, "worker", task, enforcer="hook", control=control)
+    import tensorflow as tf
+
+    return tf.distribute.Server(cluster, job_name="worker", task_index=task)
+
+
+def _imported(graph: GraphDef) -> Any:
+    import tensorflow as tf
+
+    own = tf.Graph()
+    with own.as_default():
+        tf.graph_util.import_graph_def(tf.compat.v1.GraphDef.FromString(graph.SerializeToString()), name="")
+    return own
+
+
+def main() -> None:
+    """Obey until standard input is closed."""
+    channel = Channel()
+    requests = channel.requests()
+    first = next(requests)
+    del first["do"]
+    worker = Worker(first)
+    channel.say(ready=True)
+    for request in requests:
+        do = request.pop("do")
+        try:
+            channel.say(**getattr(worker, do)(**request))
+        except TfwaveError as error:
+            channel.say(error=str(error))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
