@@ -4,16 +4,36 @@ from dataclasses import replace
 
 import pytest
 
+from tests.graphs import SERVERS, WORKER, Builder
+from tfwave.cost.file import FileCosts
+from tfwave.graph.transfer import find_transfers
+from tfwave.graph.view import GraphView
 from tfwave.order.bounds import flow_shop_floor
-from tfwave.planner.overlap import MOST_NODES, Overlap, StepFigures, choose_overlap, choose_steps
+from tfwave.planner.overlap import (
+    MOST_BYTES,
+    MOST_NODES,
+    Overlap,
+    Sent,
+    StepLoad,
+    choose_overlap,
+    choose_steps,
+    step_load,
+)
 
 MB = 1 << 20
-STEP = StepFigures(
+
+
+def even(seconds: float, largest: float = 1e-3) -> tuple[Sent, ...]:
+    """Transfers that take so long in all, none longer than `largest`."""
+    count = round(seconds / largest)
+    return tuple(Sent(1000, seconds / count) for _ in range(count))
+
+
+WIRE = StepLoad(0.0, even(1.0), even(1.0), nodes=100)
+STEP = StepLoad(
     compute_seconds=0.1,
-    pulls=(40 * MB, 10 * MB, 10 * MB),
-    pushes=(40 * MB, 10 * MB, 10 * MB),
-    transfer_seconds=0.0,
-    bytes_per_second=100 * MB,
+    pulls=(Sent(40 * MB, 0.4), Sent(10 * MB, 0.1), Sent(10 * MB, 0.1)),
+    pushes=(Sent(40 * MB, 0.4), Sent(10 * MB, 0.1), Sent(10 * MB, 0.1)),
     nodes=1000,
 )
 
@@ -24,16 +44,40 @@ def test_a_step_takes_what_the_flow_shop_takes(steps: int) -> None:
     assert STEP.seconds(steps, 10 * MB) == pytest.approx(flow_shop_floor(steps, 0.6, 0.1))
 
 
+@pytest.mark.parametrize("steps", [1, 2, 8])
+def test_the_busier_direction_decides(steps: int) -> None:
+    step = StepLoad(0.1, even(0.5, 0.05), even(0.4, 0.05), nodes=1)
+    assert step.seconds(steps) == pytest.approx((0.5 + 0.4 + (steps - 1) * 0.55) / steps)
+
+
 def test_a_step_never_takes_less_than_its_computing() -> None:
     assert replace(STEP, compute_seconds=5.0).seconds(32) == 5.0
 
 
 def test_each_block_costs_a_transfer() -> None:
     slow = replace(STEP, transfer_seconds=0.01)
-    whole = (2 * (0.6 + 0.03) + (0.6 + 0.03 + 0.4 + 0.01)) / 2
-    assert slow.seconds(2) == pytest.approx(whole)
-    blocks = (2 * (0.6 + 0.06) + (0.6 + 0.06 + 0.1 + 0.01)) / 2
+    assert slow.seconds(2) == pytest.approx((2 * 0.6 + 0.6 + 0.4) / 2)
+    blocks = (2 * (0.6 + 0.03) + (0.6 + 0.03) + (0.01 + 0.39 / 4)) / 2
     assert slow.seconds(2, 10 * MB) == pytest.approx(blocks)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (WIRE, 32),
+        (replace(WIRE, pushes=()), 1),  # what only reads gains nothing
+        (replace(WIRE, compute_seconds=3.0), 1),
+        (replace(WIRE, compute_seconds=1.9), 2),
+        (replace(WIRE, compute_seconds=1.26), 4),
+        (replace(WIRE, compute_seconds=1.12), 8),
+        (replace(WIRE, pulls=even(1.0, 1.0), pushes=even(1.0, 1.0)), 1),
+        (replace(WIRE, nodes=MOST_NODES // 4), 4),
+        (replace(WIRE, nodes=2 * MOST_NODES), 1),
+        (replace(WIRE, pulls=(*WIRE.pulls, Sent(MOST_BYTES // 16, 0.0))), 8),
+    ],
+)
+def test_the_fewest_steps_are_chosen_that_more_do_not_better(step: StepLoad, expected: int) -> None:
+    assert choose_steps(step) == expected
 
 
 def test_steps_that_wait_for_the_link_overlap_in_blocks() -> None:
@@ -44,10 +88,9 @@ def test_steps_that_wait_for_the_link_overlap_in_blocks() -> None:
 
 
 def test_blocks_are_as_large_as_pays() -> None:
-    even = replace(STEP, pulls=(1 * MB,) * 60, pushes=(1 * MB,) * 60)
-    chosen = choose_overlap(even)
+    chosen = choose_overlap(WIRE)
     assert chosen.block_bytes == 0
-    assert chosen.passes == f"cross_step{{steps={chosen.steps}}}"
+    assert chosen.passes == "cross_step{steps=32}"
 
 
 def test_steps_that_compute_all_the_time_do_not_overlap() -> None:
@@ -56,8 +99,27 @@ def test_steps_that_compute_all_the_time_do_not_overlap() -> None:
     assert chosen.passes == ""
 
 
-def test_a_call_stays_within_what_servers_keep() -> None:
-    assert choose_steps(replace(STEP, nodes=MOST_NODES // 4)) == 4
-    assert choose_steps(replace(STEP, nodes=2 * MOST_NODES)) == 1
-    large = replace(STEP, pulls=(1024 * MB,), pushes=(1024 * MB,))
-    assert choose_steps(large, MB) == 4
+def test_blocks_count_as_nodes() -> None:
+    large = replace(
+        WIRE, pulls=(Sent(1024 * MB, 1.0),), pushes=(Sent(1024 * MB, 1.0),), nodes=MOST_NODES // 8
+    )
+    assert (choose_steps(large, 8 * MB), choose_steps(large, MB)) == (4, 4)
+    assert large.fits(4, 8 * MB)
+    assert not large.fits(4, MB // 4)
+
+
+def test_the_load_is_of_the_worker_and_both_directions() -> None:
+    build = Builder()
+    build.const(SERVERS[0], "v")
+    build.const(SERVERS[1], "w")
+    build.op(WORKER, "first", [build.pair("v", SERVERS[0], WORKER), build.pair("w", SERVERS[1], WORKER)])
+    build.op(WORKER, "second", ["first"])
+    build.op(SERVERS[0], "apply", [build.pair("second", WORKER, SERVERS[0])])
+    view = GraphView.of(*build.partitions.values())
+    transfers = [replace(t, bytes=10) for t in find_transfers(view).data]
+    pulls = [t for t in transfers if t.channel.destination == WORKER]
+    pushes = [t for t in transfers if t.channel.source == WORKER]
+    ops = dict.fromkeys(view.names, 0.0) | {"first": 1.0, "second": 1.0, "apply": 5.0}
+    costs = FileCosts(ops, {t.node: 3.0 for t in transfers})
+    load = step_load(view, WORKER, pulls, pushes, costs)
+    assert load == StepLoad(2.0, (Sent(10, 3.0),) * 2, (Sent(10, 3.0),), len(view))

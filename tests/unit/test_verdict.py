@@ -11,6 +11,8 @@ from tfwave.plan.plan import Discipline, Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.planner.forecast import Forecast
 from tfwave.planner.verdict import judge
+from tfwave.planner.workers import pulling_devices
+from tfwave.proto.tensorflow_pb2 import GraphDef
 
 SERVER = SERVERS[0]
 
@@ -89,3 +91,17 @@ def test_one_device_goes_by_its_policy() -> None:
     plan = plan_of_two_steps(WORKER)
     assert plan.policy == "tac"
     assert [(o.channel.destination, o.discipline) for o in plan.orders] == [(WORKER, Discipline.COUNTER)]
+
+
+def test_a_server_that_gets_a_scalar_at_once_is_no_worker() -> None:
+    build = Builder()
+    for server in SERVERS[:2]:
+        build.partitions.setdefault(server, GraphDef()).node.add(
+            name=f"v{server[-15]}", op="VarHandleOp", device=server
+        )
+    pulled = build.pair(build.const(SERVERS[0], "weight"), SERVERS[0], WORKER)
+    rate = build.pair(build.const(SERVERS[0], "rate"), SERVERS[0], SERVERS[1])
+    gradient = build.pair(build.op(WORKER, "back", [pulled]), WORKER, SERVERS[1])
+    build.op(SERVERS[1], "update", [rate, gradient])
+    view = GraphView.of(*build.partitions.values())
+    assert pulling_devices(view, find_transfers(view).data) == {WORKER}

@@ -11,15 +11,15 @@ from weakref import WeakKeyDictionary
 
 from tfwave.capture.function import FunctionGraph, capture_function, function_name
 from tfwave.capture.plan import plan_function
-from tfwave.capture.worker_trace import function_costs
+from tfwave.capture.worker_trace import CostedFunction, function_costs
 from tfwave.distribute.figures import Figures, FunctionStep, figures_of
 from tfwave.distribute.judge import Judge
 from tfwave.distribute.progress import JUDGED_STEPS, Phase, Progress
 from tfwave.distribute.servers import LEASE_SECONDS, Servers
 from tfwave.distribute.settings import Settings
-from tfwave.distribute.steps import choose_steps, step_figures
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.plan.plan import Plan
+from tfwave.planner.overlap import StepLoad, choose_steps, step_load
 from tfwave.runtime.coordinator import StepRun, watched
 
 _TICK_SECONDS = 0.1
@@ -206,7 +206,7 @@ class Run:
             traces = self._servers.stop_trace()
             costed = function_costs(self._functions[name], traces)
             draft = plan_function(costed, self.settings.policy, self._devices)
-            steps = None if costed.function.overlaps else choose_steps(step_figures(costed))
+            steps = None if costed.function.overlaps else choose_steps(_load(costed))
         except TfwaveError as err:
             self._try_again(name, progress, err)
             return
@@ -295,3 +295,12 @@ def _refuse_proxies(enforcers: Mapping[str, str]) -> None:
             raise EnforcerError(
                 f"its steps overlap, which needs the hook, and {task} orders by the {enforcer}"
             )
+
+
+def _load(costed: CostedFunction) -> StepLoad:
+    function = costed.function
+    pulls, pushes = (
+        [t for t in costed.transfers if t.key in side]
+        for side in ({t.key for t in function.pulls}, {t.key for t in function.pushes})
+    )
+    return step_load(function.view, function.worker, pulls, pushes, costed.costs)

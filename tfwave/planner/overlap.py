@@ -1,39 +1,52 @@
 """How many training steps one call should make, so that they overlap, and into which blocks to cut tensors."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
+
+from tfwave.cost.model import CostModel
+from tfwave.graph.transfer import Transfer, device_ops
+from tfwave.graph.view import GraphView
 
 CHOICES = (1, 2, 4, 8, 16, 32)
 WORTH_WHILE = 0.02
 """Share of a step's time that twice the steps, or smaller blocks, must save."""
-MOST_NODES = 200_000
+MOST_NODES = 100_000
 """Of a call's graph: each worker and server cuts, optimizes and keeps it."""
 MOST_BYTES = 4 << 30
 """That may lie on a worker, if all steps of a call had pulled all they need."""
 BLOCKS = (0, 8 << 20, 4 << 20, 2 << 20, 1 << 20)
 """Sizes in bytes; 0: tensors stay whole."""
+_BLOCK_NODES = 6
+"""A block has a read, an update, and a send and a receive in each direction."""
+
+
+class Sent(NamedTuple):
+    """A transfer: its bytes, and the seconds that it takes alone."""
+
+    bytes: int
+    seconds: float
 
 
 @dataclass(frozen=True)
-class StepFigures:
+class StepLoad:
     """One training step of one worker.
 
     Attributes:
         compute_seconds: of all its ops there.
-        pulls: bytes of each transfer to it.
-        pushes: bytes of each transfer from it.
-        transfer_seconds: that each transfer takes beside its bytes.
-        bytes_per_second: of the link, in each direction.
-        nodes: of its graph.
+        pulls: all transfers to it.
+        pushes: all transfers from it.
+        nodes: of the step's graph.
+        transfer_seconds: that a transfer takes beside its bytes, as each further block does.
     """
 
     compute_seconds: float
-    pulls: Sequence[int]
-    pushes: Sequence[int]
-    transfer_seconds: float
-    bytes_per_second: float
+    pulls: Sequence[Sent]
+    pushes: Sequence[Sent]
     nodes: int
+    transfer_seconds: float = 0.0
 
     def seconds(self, steps: int, block_bytes: int = 0) -> float:
         """Of a step, at least, if so many make a call, and tensors are cut into blocks of that size.
@@ -42,21 +55,25 @@ class StepFigures:
         last. Between them the busier direction has the others to do, and each step waits while a block is pushed
         whole before it is pulled again.
         """
-        pull, push = (self._direction(sizes, block_bytes) for sizes in (self.pulls, self.pushes))
-        largest = max((*self.pulls, *self.pushes), default=0)
-        cut = min(largest, block_bytes) if block_bytes else largest
-        between = max(pull, push) + self.transfer_seconds + cut / self.bytes_per_second
-        wire = pull + push + (steps - 1) * between
+        pull, push = (self._all_of(sent, block_bytes) for sent in (self.pulls, self.pushes))
+        largest = max((self._block_of(s, block_bytes) for s in (*self.pulls, *self.pushes)), default=0.0)
+        wire = pull + push + (steps - 1) * (max(pull, push) + largest)
         return max(self.compute_seconds, wire / steps)
 
-    def nodes_of(self, steps: int, block_bytes: int) -> int:
-        """Of a call's graph, about: a block has an update, a read, a send and a receive in each direction."""
-        blocks = sum(_blocks(size, block_bytes) for size in self.pulls) - len(self.pulls)
-        return steps * (self.nodes + 6 * blocks)
+    def fits(self, steps: int, block_bytes: int) -> bool:
+        """Whether a call's graph and what it pulls stay within `MOST_NODES` and `MOST_BYTES`."""
+        blocks = sum(_blocks(pull, block_bytes) - 1 for pull in self.pulls)
+        nodes = self.nodes + _BLOCK_NODES * blocks
+        return steps * nodes <= MOST_NODES and steps * sum(pull.bytes for pull in self.pulls) <= MOST_BYTES
 
-    def _direction(self, sizes: Sequence[int], block_bytes: int) -> float:
-        transfers = sum(_blocks(size, block_bytes) for size in sizes)
-        return transfers * self.transfer_seconds + sum(sizes) / self.bytes_per_second
+    def _all_of(self, sent: Iterable[Sent], block_bytes: int) -> float:
+        return math.fsum(s.seconds + (_blocks(s, block_bytes) - 1) * self.transfer_seconds for s in sent)
+
+    def _block_of(self, sent: Sent, block_bytes: int) -> float:
+        if _blocks(sent, block_bytes) == 1:
+            return sent.seconds
+        moving = max(0.0, sent.seconds - self.transfer_seconds)
+        return self.transfer_seconds + moving * block_bytes / sent.bytes
 
 
 @dataclass(frozen=True)
@@ -76,36 +93,54 @@ class Overlap:
         return ",".join([*split, f"cross_step{{steps={self.steps}}}"])
 
 
-def choose_overlap(step: StepFigures) -> Overlap:
-    """The fewest steps a call that twice as many would not make faster by more than `WORTH_WHILE`.
+def step_load(  # noqa: PLR0913
+    view: GraphView,
+    device: str,
+    pulls: Iterable[Transfer],
+    pushes: Iterable[Transfer],
+    costs: CostModel,
+    *,
+    transfer_seconds: float = 0.0,
+) -> StepLoad:
+    """The load of the worker at `device` in a graph that makes one step.
 
-    Blocks are as large as come within `WORTH_WHILE` of the best of `BLOCKS`. Never more steps than `MOST_NODES` and
-    `MOST_BYTES` allow.
+    Raises:
+        MissingCost: a cost is not known; names it.
     """
-    steps = choose_steps(step, min(BLOCKS, key=lambda size: step.seconds(CHOICES[-1], size)))
-    block = choose_blocks(step, steps)
+    return StepLoad(
+        math.fsum(costs.op_seconds(view, node) for node in device_ops(view, device)),
+        tuple(Sent(t.bytes, costs.transfer_seconds(t)) for t in pulls),
+        tuple(Sent(t.bytes, costs.transfer_seconds(t)) for t in pushes),
+        len(view),
+        transfer_seconds,
+    )
+
+
+def choose_overlap(step: StepLoad) -> Overlap:
+    """Steps as `choose_steps` says; blocks as large as come within `WORTH_WHILE` of the best of `BLOCKS`."""
+    best = min(BLOCKS, key=lambda size: step.seconds(CHOICES[-1], size))
+    steps = choose_steps(step, best)
+    block = choose_blocks(step, steps) if steps > 1 else 0
     return Overlap(steps, block, step.seconds(steps, block))
 
 
-def choose_steps(step: StepFigures, block_bytes: int = 0) -> int:
-    """The fewest steps a call that twice as many would not make faster by more than `WORTH_WHILE`."""
-    pulled = sum(step.pulls)
-    allowed = [
-        k
-        for k in CHOICES
-        if k == 1 or (step.nodes_of(k, block_bytes) <= MOST_NODES and k * pulled <= MOST_BYTES)
-    ]
+def choose_steps(step: StepLoad, block_bytes: int = 0) -> int:
+    """The fewest steps a call that twice as many would not make faster by more than `WORTH_WHILE`.
+
+    Never more than the graph's size and the worker's memory allow.
+    """
+    allowed = [k for k in CHOICES if k == 1 or step.fits(k, block_bytes)]
     for steps, more in pairwise(allowed):
         if step.seconds(steps, block_bytes) <= (1 + WORTH_WHILE) * step.seconds(more, block_bytes):
             return steps
     return allowed[-1]
 
 
-def choose_blocks(step: StepFigures, steps: int) -> int:
+def choose_blocks(step: StepLoad, steps: int) -> int:
     """The largest size of `BLOCKS` that comes within `WORTH_WHILE` of the best, for so many steps a call."""
     best = min(step.seconds(steps, size) for size in BLOCKS)
     return next(size for size in BLOCKS if step.seconds(steps, size) <= (1 + WORTH_WHILE) * best)
 
 
-def _blocks(size: int, block_bytes: int) -> int:
-    return max(1, -(-size // block_bytes)) if block_bytes else 1
+def _blocks(sent: Sent, block_bytes: int) -> int:
+    return max(1, -(-sent.bytes // block_bytes)) if block_bytes else 1

@@ -17,6 +17,7 @@ from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.plan import ChannelOrder, Discipline, Plan, PlannedTransfer, Predicted
 from tfwave.planner.forecast import Forecast, forecast
 from tfwave.planner.verdict import judge
+from tfwave.planner.workers import pulling_devices
 from tfwave.sim.makespan import makespan
 
 URGENCY = "urgency"
@@ -49,7 +50,7 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel, 
         MissingCost: a cost is not known; names it.
     """
     upstream = upstream_transfers(view, transfers)
-    pulling = _pulling(transfers, upstream)
+    pulling = pulling_devices(view, transfers, upstream)
     if request.device is None and _overlaps(transfers, upstream, pulling):
         policy = URGENCY
         orders = _by_priority(by_urgency(view, transfers, costs))
@@ -71,15 +72,6 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel, 
         predicted=_predict(view, per_device, costs, found),
         orders=tuple(orders),
     )
-
-
-def _pulling(transfers: Sequence[Transfer], upstream: Sequence[int]) -> frozenset[str]:
-    """The devices that something can reach at the very start of a step.
-
-    Where all that arrives has waited for other transfers, such as gradients at a server, a counter would only
-    idle the link.
-    """
-    return frozenset(t.channel.destination for i, t in enumerate(transfers) if upstream[t.recv] == 1 << i)
 
 
 def _overlaps(transfers: Sequence[Transfer], upstream: Sequence[int], pulling: frozenset[str]) -> bool:
