@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tfwave import balance as balance
     from tfwave import distribute as distribute
     from tfwave import keras as keras
+    from tfwave.capture.advice import advise_overlap as advise_overlap
     from tfwave.capture.bundle import Bundle as Bundle
     from tfwave.capture.bundle import load_bundle as load_bundle
     from tfwave.capture.plan import plan_bundle as plan_bundle
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tfwave.graph.item import GraphItem as GraphItem
     from tfwave.graph.load import load_graph as load_graph
     from tfwave.graph.rewriter import GraphRewriter as GraphRewriter
+    from tfwave.graph.step_copies import step_name as step_name
     from tfwave.passes.base import GraphPass as GraphPass
     from tfwave.passes.pipeline import Pipeline as Pipeline
     from tfwave.passes.text import parse_pipeline as parse_pipeline
@@ -44,6 +46,7 @@ _HOMES = {
     "Plan": "tfwave.plan.plan",
     "Server": "tfwave.runtime.server",
     "TfwaveError": "tfwave.errors",
+    "advise_overlap": "tfwave.capture.advice",
     "capture_run": "tfwave.capture.session",
     "capture_session": "tfwave.capture.session",
     "in_grappler": "tfwave.runtime.live.grappler",
@@ -54,6 +57,7 @@ _HOMES = {
     "parse_pipeline": "tfwave.passes.text",
     "plan_bundle": "tfwave.capture.plan",
     "save_plan": "tfwave.plan.io",
+    "step_name": "tfwave.graph.step_copies",
 }
 
 _PACKAGES = ("balance", "distribute", "keras")

@@ -13,9 +13,9 @@ import tensorflow as tf
 import tfwave.distribute
 import tfwave.keras
 from tests.cluster.chiefs import figures, until_ordered
-from tfwave.distribute import steps as chosen_steps
 from tfwave.distribute.blocks import Blocks
 from tfwave.distribute.servers import channel_of
+from tfwave.planner import overlap as planned
 from tfwave.report.conformance import conformance, read_hand_offs
 from tfwave.runtime.control.client import ControlClient
 
@@ -136,7 +136,7 @@ def refusal(chosen: Any) -> str:
 def advised() -> dict[str, Any]:
     """The planner chooses; two workers train at once."""
     say_all()
-    chosen_steps.MOST_NODES = 1000  # what is chosen depends on the machine, but for this
+    planned.MOST_NODES = 1000  # what is chosen depends on the machine, but for this
     chosen = tfwave.distribute.wrap(strategy(), trace_steps=3)
     schedule = tfwave.distribute.schedule_of(chosen)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(chosen)
@@ -162,7 +162,7 @@ def unrolled_fit() -> dict[str, Any]:
     import keras
 
     say_all()
-    chosen_steps.MOST_NODES = 2000
+    planned.MOST_NODES = 2000
     chosen = tfwave.distribute.wrap(strategy(), trace_steps=3)
     schedule = tfwave.distribute.schedule_of(chosen)
     random = np.random.RandomState(5)

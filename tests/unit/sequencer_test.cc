@@ -335,6 +335,7 @@ int main() {
   PacingKeepsOrderAndRate();
   TestFunctions();
   TestPriority();
+  TestShallowSockets();
   NothingIsLostInAStorm();
   std::puts("all hold");
 }

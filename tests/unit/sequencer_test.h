@@ -73,6 +73,7 @@ inline std::shared_ptr<const Plans> PlansOfFunctions() {
 
 void TestFunctions();
 void TestPriority();
+void TestShallowSockets();
 
 }  // namespace tfwave
 

@@ -26,6 +26,7 @@ PUBLIC = [
     "Server",
     "TfwaveError",
     "__version__",
+    "advise_overlap",
     "balance",
     "capture_run",
     "capture_session",
@@ -39,6 +40,7 @@ PUBLIC = [
     "parse_pipeline",
     "plan_bundle",
     "save_plan",
+    "step_name",
 ]
 IMPORT_SECONDS = 0.3
 MAY_IMPORT_TENSORFLOW = {"runtime", "capture", "demo", "keras"}

@@ -82,9 +82,9 @@ def test_the_fewest_steps_are_chosen_that_more_do_not_better(step: StepLoad, exp
 
 def test_steps_that_wait_for_the_link_overlap_in_blocks() -> None:
     chosen = choose_overlap(STEP)
-    assert chosen == Overlap(32, 2 * MB, STEP.seconds(32, 2 * MB))
-    assert chosen.passes == "split_variables{max_bytes=2097152},cross_step{steps=32}"
-    assert chosen.seconds < 0.56 * STEP.seconds(1)
+    assert chosen == Overlap(32, 1 * MB, STEP.seconds(32, 1 * MB))
+    assert chosen.passes == "split_variables{max_bytes=1048576},cross_step{steps=32}"
+    assert chosen.seconds < 0.55 * STEP.seconds(1)
 
 
 def test_blocks_are_as_large_as_pays() -> None:

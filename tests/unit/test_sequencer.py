@@ -8,7 +8,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 NATIVE = ROOT / "tfwave" / "native"
-WITHOUT_TENSORFLOW = ("sequencer*.cc", "priority_*.cc", "table.cc", "*_log.cc", "pacer.cc")
+WITHOUT_TENSORFLOW = (
+    "sequencer*.cc",
+    "priority_*.cc",
+    "table.cc",
+    "*_log.cc",
+    "pacer.cc",
+    "shallow_sockets.cc",
+)
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
 

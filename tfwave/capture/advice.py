@@ -2,6 +2,7 @@
 
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.costs import bundle_costs, channel_links
+from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.model import CostModel
 from tfwave.errors import GraphError
 from tfwave.planner.overlap import Overlap, StepLoad, choose_overlap, step_load
@@ -12,13 +13,13 @@ def advise_overlap(bundle: Bundle) -> Overlap:
     """How many steps a call should make, and in which blocks, for the job that was captured with one step a call.
 
     What the busiest worker needs decides. A step that pushes nothing, as inference does, has nothing to overlap:
-    one step a call.
+    one step a call. What the traces lost is estimated.
 
     Raises:
-        MissingCost: a cost is not known; names it.
+        MissingCost: no transfer is known.
         GraphError: nothing crosses tasks.
     """
-    costs = bundle_costs(bundle)
+    costs = EstimateMissing(bundle_costs(bundle), bundle.view, bundle.transfers.data)
     pulling = sorted(pulling_devices(bundle.view, bundle.transfers.data))
     if not pulling:
         raise GraphError("nothing crosses tasks in this job: there is nothing to overlap")

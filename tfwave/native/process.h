@@ -7,6 +7,7 @@
 #include "hooked_tasks.h"
 #include "pacer.h"
 #include "sequencer.h"
+#include "shallow_sockets.h"
 
 namespace tfwave {
 
@@ -15,6 +16,7 @@ struct Process {
   ArrivalLog arrivals{65536};
   HookedTasks hooked_tasks;
   Pacer pacer;
+  ShallowSockets sockets;
   Sequencer sequencer{&log};
 };
 

@@ -68,6 +68,7 @@ std::string_view View(absl::string_view text) { return {text.data(), text.size()
 void HandOver(int64_t step, const Rendezvous::ParsedKey& key, int64_t bytes, bool dead,
               std::shared_ptr<const Completion> completion) {
   auto leave = [bytes, completion = std::move(completion)](const Receipt& receipt) {
+    if (receipt) process().sockets.Tend();  // it goes by priority
     process().pacer.Submit(bytes, [completion, receipt] { completion->Tell(receipt); });
   };
   if (IsInWhileLoop(key)) return leave(nullptr);

@@ -12,7 +12,9 @@ from tfwave.graph.view import GraphView
 
 CHOICES = (1, 2, 4, 8, 16, 32)
 WORTH_WHILE = 0.02
-"""Share of a step's time that twice the steps, or smaller blocks, must save."""
+"""Share of a step's time that twice the steps must save."""
+WORTH_CUTTING = 0.005
+"""Share that smaller blocks must save."""
 MOST_NODES = 100_000
 """Of a call's graph: each worker and server cuts, optimizes and keeps it."""
 MOST_BYTES = 4 << 30
@@ -117,7 +119,7 @@ def step_load(  # noqa: PLR0913
 
 
 def choose_overlap(step: StepLoad) -> Overlap:
-    """Steps as `choose_steps` says; blocks as large as come within `WORTH_WHILE` of the best of `BLOCKS`."""
+    """Steps as `choose_steps` says; blocks as large as come within `WORTH_CUTTING` of the best of `BLOCKS`."""
     best = min(BLOCKS, key=lambda size: step.seconds(CHOICES[-1], size))
     steps = choose_steps(step, best)
     block = choose_blocks(step, steps) if steps > 1 else 0
@@ -137,9 +139,9 @@ def choose_steps(step: StepLoad, block_bytes: int = 0) -> int:
 
 
 def choose_blocks(step: StepLoad, steps: int) -> int:
-    """The largest size of `BLOCKS` that comes within `WORTH_WHILE` of the best, for so many steps a call."""
+    """The largest size of `BLOCKS` that comes within `WORTH_CUTTING` of the best, for so many steps a call."""
     best = min(step.seconds(steps, size) for size in BLOCKS)
-    return next(size for size in BLOCKS if step.seconds(steps, size) <= (1 + WORTH_WHILE) * best)
+    return next(size for size in BLOCKS if step.seconds(steps, size) <= (1 + WORTH_CUTTING) * best)
 
 
 def _blocks(sent: Sent, block_bytes: int) -> int:

@@ -99,7 +99,8 @@ def _compare(jobs: dict[str, Job], steps: int | None, arguments: argparse.Namesp
     overlapped = jobs["overlapped"]
     answer = overlapped.overlap(steps, arguments.block_bytes)[0]
     same = arguments.workers == 1 or arguments.sync
-    equal = _equal(jobs, max(arguments.check, overlapped.steps)) if same else None
+    calls = -(-arguments.check // overlapped.steps)
+    equal = _equal(jobs, calls * overlapped.steps) if same else None
     modes = {
         name: lambda j=job: j.run(max(arguments.measured, overlapped.steps)) for name, job in jobs.items()
     }
