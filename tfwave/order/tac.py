@@ -14,7 +14,7 @@ from tfwave.cost.model import CostModel
 from tfwave.cost.ticks import ticks_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
-from tfwave.order.deps import bits, find_dependencies
+from tfwave.order.deps import bits, find_dependencies, membership
 from tfwave.order.order import Order, ranked_in_turn
 
 _NEVER = 1 << 62
@@ -91,7 +91,7 @@ class _Properties:
         self._durations = durations
         self._sets = sorted(work)
         self._work = np.array([work[s] for s in self._sets], dtype=np.int64)
-        member = _membership(self._sets, len(durations))
+        member = np.ascontiguousarray(membership(self._sets, len(durations)).T)
         self._classes_of = [np.flatnonzero(row) for row in member]
         self._count = member.sum(axis=0, dtype=np.int64)
         self._load = np.zeros(len(self._sets), dtype=np.int64)
@@ -135,11 +135,3 @@ class _Properties:
     def _count_direct(self, classes: np.ndarray) -> None:
         single = classes[self._count[classes] == 1]
         np.add.at(self._directly_dependent, self._last[single], self._work[single])
-
-
-def _membership(sets: Sequence[int], count: int) -> np.ndarray:
-    """Transfers x classes, true where the class waits for the transfer."""
-    width = (count + 7) // 8
-    packed = np.frombuffer(b"".join([s.to_bytes(width, "little") for s in sets]), dtype=np.uint8)
-    rows = np.unpackbits(packed.reshape(len(sets), width), axis=1, count=count, bitorder="little")
-    return np.ascontiguousarray(rows.T).astype(np.bool_)

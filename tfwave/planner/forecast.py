@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from random import Random
 
 from tfwave.cost.model import CostModel, CostSource
 from tfwave.errors import MissingCost
@@ -19,9 +18,7 @@ from tfwave.sim.cluster import Cluster
 from tfwave.sim.engine import Discipline
 from tfwave.sim.job import compile_job
 from tfwave.sim.simulate import ChannelRule, ranks_of
-
-_UNORDERED_RUNS = 5
-"""Stock TensorFlow sends what is ready in another order each step."""
+from tfwave.sim.stock import stock_disciplines, stock_ranks
 
 
 @dataclass(frozen=True)
@@ -67,11 +64,11 @@ def forecast(
     rules = [
         ChannelRule(o.channel, Discipline(o.discipline), tuple(t.key for t in o.transfers)) for o in orders
     ]
-    anyhow = {transfer.channel: Discipline.PRIORITY for transfer in transfers}
+    anyhow = stock_disciplines(transfers)
     planned = anyhow | {rule.channel: rule.discipline for rule in rules}
     ordered = compile_job(view, both, known, Cluster(), planned).run(ranks_of(transfers, rules))
     free = compile_job(view, both, known, Cluster(), anyhow)
-    unordered = tuple(free.makespan(_shuffled(len(transfers), seed)) for seed in range(_UNORDERED_RUNS))
+    unordered = tuple(free.makespan(ranks) for ranks in stock_ranks(transfers))
     return Forecast(
         free.ticks.seconds(ordered.finish),
         unordered,
@@ -85,12 +82,6 @@ def _wire_seconds(transfers: Sequence[Transfer], costs: CostModel) -> float:
     for transfer in transfers:
         of_channel[transfer.channel].append(costs.transfer_seconds(transfer))
     return max(map(math.fsum, of_channel.values()), default=0.0)
-
-
-def _shuffled(count: int, seed: int) -> list[int]:
-    ranks = list(range(count))
-    Random(seed).shuffle(ranks)  # noqa: S311
-    return ranks
 
 
 @dataclass(frozen=True)

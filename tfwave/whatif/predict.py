@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from random import Random
 
 from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
@@ -17,6 +16,7 @@ from tfwave.sim.cluster import Cluster
 from tfwave.sim.engine import Discipline
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.simulate import timeline_of
+from tfwave.sim.stock import stock_disciplines, stock_ranks
 from tfwave.sim.timeline import Timeline
 from tfwave.whatif.change import Change
 from tfwave.whatif.costs import InheritedCosts, Loads, bound_of, loads_of
@@ -24,8 +24,6 @@ from tfwave.whatif.layout import Layout
 from tfwave.whatif.servers import deal, servers_of
 from tfwave.whatif.subject import Subject
 from tfwave.whatif.workers import replicate, workers_of
-
-_UNORDERED_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -154,8 +152,8 @@ def _simulated(
     job = costs.layout
     timed = replace(costs, latency_seconds=change.latency_seconds)
     ordered = compile_job(job.view, job.transfers, timed, cluster, orders.by_channel(job))
-    free = compile_job(job.view, job.transfers, timed, cluster, _any_order(job))
-    shuffled = [_shuffled(len(job.transfers.data), seed) for seed in range(_UNORDERED_RUNS)]
+    free = compile_job(job.view, job.transfers, timed, cluster, stock_disciplines(job.transfers.data))
+    shuffled = stock_ranks(job.transfers.data)
     loads = loads_of(job, costs)
     return Prediction(
         change,
@@ -169,16 +167,5 @@ def _simulated(
     )
 
 
-def _any_order(job: Layout) -> dict[Channel, Discipline]:
-    """Stock TensorFlow: of what is ready when a channel is idle, some transfer leaves: here by a random rank."""
-    return dict.fromkeys((t.channel for t in job.transfers.data), Discipline.PRIORITY)
-
-
 def _timeline(job: CompiledJob, ranks: Sequence[int]) -> Timeline:
     return timeline_of(job, job.run(ranks))
-
-
-def _shuffled(count: int, seed: int) -> list[int]:
-    ranks = list(range(count))
-    Random(seed).shuffle(ranks)  # noqa: S311
-    return ranks
