@@ -7,8 +7,12 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfwave.errors import TfwaveError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 def sha256_of(path: Path) -> str:
@@ -98,3 +102,11 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def first_fault(error: "ValidationError") -> str:
+    """Where a document first breaks its schema, and how."""
+    fault = error.errors(include_url=False)[0]
+    where = " -> ".join(f"'{part}'" for part in fault["loc"])
+    what = " ".join(fault["msg"].split())
+    return f"{where}: {what}" if where else what

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tfwave.errors import PlanError
-from tfwave.files import write_whole
+from tfwave.files import first_fault, write_whole
 
 PLACEMENT_VERSION = 1
 
@@ -71,7 +71,7 @@ def load_placement(path: Path) -> Placement:
     except OSError as error:
         raise PlanError(f"cannot read placement '{path}': {error.strerror}") from error
     except ValidationError as error:
-        raise PlanError(f"'{path}' is not a placement: {_first_fault(error)}") from error
+        raise PlanError(f"'{path}' is not a placement: {first_fault(error)}") from error
     if document.version != PLACEMENT_VERSION:
         raise PlanError(
             f"placement '{path}' is of version {document.version}; this tfwave reads {PLACEMENT_VERSION}"
@@ -88,10 +88,3 @@ class _Document(BaseModel):
     version: int
     servers: int = Field(le=2**20)
     variables: dict[str, int]
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    where = " -> ".join(f"'{part}'" for part in fault["loc"])
-    what = " ".join(fault["msg"].split())
-    return f"{where}: {what}" if where else what

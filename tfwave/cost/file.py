@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tfwave.cost.model import WIRE_OPS, CostSource, free_op_seconds, missing_transfer, vetted
 from tfwave.errors import CostError
+from tfwave.files import first_fault
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 
@@ -51,7 +52,7 @@ def load_costs(path: Path) -> FileCosts:
     except OSError as error:
         raise CostError(f"cannot read the costs file '{path}': {error.strerror}") from error
     except ValidationError as error:
-        raise CostError(f"costs file '{path}': {_first_fault(error)}") from error
+        raise CostError(f"costs file '{path}': {first_fault(error)}") from error
     try:
         ops = {name: vetted(seconds, name) for name, seconds in document.ops.items()}
         transfers = {name: vetted(seconds, name) for name, seconds in document.transfers.items()}
@@ -65,10 +66,3 @@ class _Document(BaseModel):
 
     ops: dict[str, float]
     transfers: dict[str, float]
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    where = " -> ".join(f"'{part}'" for part in fault["loc"])
-    what = " ".join(fault["msg"].split())
-    return f"{where}: {what}" if where else what

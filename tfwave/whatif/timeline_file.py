@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tfwave.errors import TfwaveError
-from tfwave.files import write_whole
+from tfwave.files import first_fault, write_whole
 from tfwave.sim.timeline import Interval, Timeline
 
 TIMELINE_VERSION = 1
@@ -46,7 +46,7 @@ def load_timeline(path: Path) -> Timeline:
         raise TfwaveError(f"cannot read timeline '{path}': {error.strerror}") from error
     except ValidationError as error:
         raise TfwaveError(
-            f"'{path}' is not a timeline ({_first_fault(error)}): give a capture bundle, or what "
+            f"'{path}' is not a timeline ({first_fault(error)}): give a capture bundle, or what "
             "tfwave simulate --timeline wrote"
         ) from error
     if document.version != TIMELINE_VERSION:
@@ -89,10 +89,3 @@ class _Document(BaseModel):
     makespan_seconds: _Seconds
     servers: dict[str, Annotated[int, Field(ge=1)]]
     intervals: list[_Interval]
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    where = " -> ".join(f"'{part}'" for part in fault["loc"])
-    what = " ".join(fault["msg"].split())
-    return f"{where}: {what}" if where else what

@@ -17,6 +17,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from tfwave.errors import EnforcerError
+from tfwave.files import first_fault
 from tfwave.runtime.control.address import check_address, split_address
 
 VARIABLE = "TF_CONFIG"
@@ -91,7 +92,7 @@ def parse_tf_config(text: str | bytes, where: str | Path) -> TfConfig:
     try:
         return TfConfig.model_validate_json(text)
     except ValidationError as err:
-        raise EnforcerError(f"{where} is malformed: {_first_fault(err)}") from err
+        raise EnforcerError(f"{where} is malformed: {first_fault(err)}") from err
 
 
 def this_task(config: TfConfig) -> TaskConfig:
@@ -169,10 +170,3 @@ def _beside(address: str, task: TaskConfig) -> str:
         raise EnforcerError(f"{VARIABLE}: the address '{address}' of {task} is not host:port") from err
     apart = PORT_DISTANCE if port + PORT_DISTANCE < 65536 else -PORT_DISTANCE
     return f"{address.rpartition(':')[0]}:{port + apart}"
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    where = " -> ".join(f"'{part}'" for part in fault["loc"])
-    what = " ".join(fault["msg"].split())
-    return f"{where}: {what}" if where else what
