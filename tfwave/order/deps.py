@@ -30,6 +30,11 @@ class Dependencies:
     blockers: tuple[int, ...]
     """Per transfer: the other transfers that must arrive before it can start."""
 
+    def work(self, op_ticks: Sequence[int]) -> dict[int, int]:
+        """Of each class the ticks of all its ops; `op_ticks` are those of `ops`, in their sequence."""
+        of_op = dict(zip(self.ops, op_ticks, strict=True))
+        return {needs: sum([of_op[op] for op in ops]) for needs, ops in self.classes.items()}
+
 
 def find_dependencies(view: GraphView, transfers: Sequence[Transfer]) -> Dependencies:
     """Follow data and control edges, through other devices too, from transfers to all that waits for them.

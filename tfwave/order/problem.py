@@ -57,8 +57,7 @@ def problem_of(view: GraphView, transfers: Sequence[Transfer], costs: CostModel)
     """
     found = find_dependencies(view, transfers)
     ticks = ticks_of(view, found.ops, found.transfers, costs)
-    op_ticks = dict(zip(found.ops, ticks.ops, strict=True))
-    work = {needs: sum([op_ticks[op] for op in ops]) for needs, ops in found.classes.items()}
+    work = found.work(ticks.ops)
     at_once = sum(ticks.ops) - sum(work.values())
     number = {channel: i for i, channel in enumerate(sorted({t.channel for t in found.transfers}))}
     return Problem(

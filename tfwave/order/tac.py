@@ -34,8 +34,7 @@ def tac(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Ord
     """
     found = find_dependencies(view, transfers)
     ticks = ticks_of(view, found.ops, found.transfers, costs)
-    op_ticks = dict(zip(found.ops, ticks.ops, strict=True))
-    work = {needs: sum([op_ticks[op] for op in ops]) for needs, ops in found.classes.items()}
+    work = found.work(ticks.ops)
     chosen = tac_sequence(work, ticks.transfers, found.blockers)
     return ranked_in_turn([found.transfers[i] for i in chosen])
 
