@@ -6,7 +6,7 @@ from tests.graphs import SERVERS, WORKER, Builder
 from tfwave.cost.file import FileCosts
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
-from tfwave.order.bounds import Floor
+from tfwave.order.bounds import Bounds, Floor
 from tfwave.plan.plan import Discipline, Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.planner.forecast import Forecast
@@ -18,7 +18,7 @@ SERVER = SERVERS[0]
 
 
 def forecast_of(ordered: float, *unordered: float, wire: float = 0.9, bound: float = 0.5) -> Forecast:
-    return Forecast(ordered, unordered, wire, Floor("pull then push", bound))
+    return Forecast(ordered, unordered, wire, Bounds(1.0, bound, (Floor("pull then push", bound),)))
 
 
 def test_a_gain_is_said_with_its_interval() -> None:

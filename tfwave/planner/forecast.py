@@ -12,7 +12,7 @@ from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView
-from tfwave.order.bounds import Floor, find_bounds
+from tfwave.order.bounds import Bounds, find_bounds
 from tfwave.plan.plan import ChannelOrder
 from tfwave.sim.cluster import Cluster
 from tfwave.sim.engine import Discipline
@@ -25,13 +25,13 @@ from tfwave.sim.stock import stock_disciplines, stock_ranks
 class Forecast:
     """Seconds of a step of all devices together: under the orders, and of some steps without any.
 
-    `wire_seconds` is what the busiest channel sends in; `bound` what no order can beat.
+    `wire_seconds` is what the busiest channel sends in; `bounds` are those of all transfers together.
     """
 
     ordered_seconds: float
     unordered: tuple[float, ...]
     wire_seconds: float
-    bound: Floor
+    bounds: Bounds
 
     @cached_property
     def unordered_seconds(self) -> float:
@@ -73,7 +73,7 @@ def forecast(
         free.ticks.seconds(ordered.finish),
         unordered,
         _wire_seconds(transfers, costs),
-        find_bounds(view, transfers, known).best,
+        find_bounds(view, transfers, known),
     )
 
 

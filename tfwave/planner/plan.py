@@ -70,7 +70,7 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel, 
         policy=policy,
         graph=graph_print(view),
         costs=costs.source,
-        predicted=_predict(view, per_device, costs, found),
+        predicted=_predict(view, per_device, len(transfers), costs, found),
         orders=tuple(orders),
     )
 
@@ -101,13 +101,16 @@ def _destinations(transfers: Sequence[Transfer], pulling: frozenset[str], device
 
 
 def _predict(
-    view: GraphView, per_device: Sequence[Sequence[Transfer]], costs: CostModel, found: Forecast
+    view: GraphView,
+    per_device: Sequence[Sequence[Transfer]],
+    transfers: int,
+    costs: CostModel,
+    found: Forecast,
 ) -> Predicted:
-    slowest = max(
-        ((_seconds(view, sent, costs, found), find_bounds(view, sent, costs)) for sent in per_device),
-        key=lambda pair: pair[0],
-    )
-    seconds, bounds = slowest
+    """`transfers` are all there are: where the slowest device gets them all, the forecast has its bounds."""
+    timed = [(_seconds(view, sent, costs, found), sent) for sent in per_device]
+    seconds, slowest = max(timed, key=lambda pair: pair[0])
+    bounds = found.bounds if len(slowest) == transfers else find_bounds(view, slowest, costs)
     said = judge(found)
     return Predicted(
         upper_seconds=bounds.upper_seconds,
@@ -116,8 +119,8 @@ def _predict(
         efficiency=bounds.efficiency(seconds),
         speedup=bounds.speedup,
         unordered_seconds=found.unordered_seconds,
-        bound_seconds=found.bound.seconds,
-        bound=found.bound.name,
+        bound_seconds=found.bounds.best.seconds,
+        bound=found.bounds.best.name,
         gain_low=said.low,
         gain=said.gain,
         gain_high=said.high,

@@ -38,8 +38,8 @@ def judge(found: Forecast) -> Verdict:
 def _why(found: Forecast) -> str:
     if found.idle > 0.5:
         return f"the link is idle {found.idle:.0%} of the step"
-    if found.unordered_seconds <= (1 + _NEAR) * found.bound.seconds:
-        return f"without an order the step is at its bound ({found.bound.name})"
+    if found.unordered_seconds <= (1 + _NEAR) * found.bounds.best.seconds:
+        return f"without an order the step is at its bound ({found.bounds.best.name})"
     return (
         f"the order saves {found.gain(found.unordered_seconds):.1%} of the step, less than forecasts are off"
     )
