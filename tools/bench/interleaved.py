@@ -24,6 +24,20 @@ def run_interleaved(modes: Mapping[str, Callable[[], list[float]]], repeats: int
     return blocks
 
 
+def against_floor(blocks: Blocks, floor: float) -> dict[str, object]:
+    """Of the modes "overlapped" and "stock", where a step takes at least `floor`; throughput is paired by block."""
+    modes = figures(blocks, "stock", floor)
+    return {
+        "bound_seconds": floor,
+        "throughput": statistics.median(
+            statistics.median(stock) / statistics.median(own)
+            for stock, own in zip(blocks["stock"], blocks["overlapped"], strict=True)
+        ),
+        "over_bound": modes["overlapped"]["over_wire"],
+        "modes": modes,
+    }
+
+
 def figures(blocks: Blocks, baseline: str, wire: float) -> dict[str, dict[str, object]]:
     """Of each mode. The ratio to the baseline is that of the two blocks of a repeat; the median of them."""
     medians = {mode: [statistics.median(block) for block in of_mode] for mode, of_mode in blocks.items()}

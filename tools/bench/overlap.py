@@ -11,7 +11,6 @@ is traced with one step a call, advised, rewritten, traced again, planned, and o
 import argparse
 import json
 import os
-import statistics
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -29,7 +28,7 @@ from tfwave.order.bounds import flow_shop_floor
 from tfwave.plan.io import load_plan
 from tfwave.runtime.control.client import ControlClient
 from tools.bench import overlap_chief
-from tools.bench.interleaved import ETHERNET_SHARE, figures, run_interleaved
+from tools.bench.interleaved import ETHERNET_SHARE, against_floor, run_interleaved
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 600.0
@@ -108,18 +107,11 @@ def _compare(jobs: dict[str, Job], steps: int | None, arguments: argparse.Namesp
     bytes_per_second = arguments.rate / 8 * ETHERNET_SHARE
     pull, largest = (answer[key] / bytes_per_second for key in ("bytes", "largest"))
     floor = flow_shop_floor(overlapped.steps, pull, largest)
-    found = figures(blocks, "stock", floor)
     return {
         **answer,
-        "bound_seconds": floor,
-        "throughput": statistics.median(
-            statistics.median(stock) / statistics.median(own)
-            for stock, own in zip(blocks["stock"], blocks["overlapped"], strict=True)
-        ),
-        "over_bound": found["overlapped"]["over_wire"],
+        **against_floor(blocks, floor),
         "equal_losses_and_weights": equal,
         "load": os.getloadavg(),
-        "modes": found,
     }
 
 

@@ -11,7 +11,6 @@ worker, a chief beside them; a VGG16-like model whose kernels are matrices.
 import argparse
 import json
 import os
-import statistics
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -24,7 +23,7 @@ from tfwave.demo.network import open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.order.bounds import flow_shop_floor
 from tools.bench import strategy_chief
-from tools.bench.interleaved import ETHERNET_SHARE, figures, run_interleaved
+from tools.bench.interleaved import ETHERNET_SHARE, against_floor, run_interleaved
 from tools.bench.overlap import CALL_SECONDS, ENVIRONMENT, START_SECONDS, start_server
 
 HOSTS = {"ps": "server0", "worker": "worker0", "chief": "chief0"}
@@ -48,18 +47,11 @@ def measure(arguments: argparse.Namespace, steps: int | None) -> dict[str, objec
         blocks = run_interleaved(modes, arguments.repeats)
         pull, largest = (settled[key] / (arguments.rate / 8 * ETHERNET_SHARE) for key in ("bytes", "largest"))
         floor = flow_shop_floor(count, pull, largest)
-        found = figures(blocks, "stock", floor)
         return {
             **settled,
-            "bound_seconds": floor,
-            "throughput": statistics.median(
-                statistics.median(stock) / statistics.median(own)
-                for stock, own in zip(blocks["stock"], blocks["overlapped"], strict=True)
-            ),
-            "over_bound": found["overlapped"]["over_wire"],
+            **against_floor(blocks, floor),
             "equal_losses_and_weights": equal,
             "load": os.getloadavg(),
-            "modes": found,
             "schedule": _ask(chiefs["overlapped"], CALL_SECONDS, do="figures"),
         }
 
