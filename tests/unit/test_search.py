@@ -84,8 +84,8 @@ def test_search_spends_no_more_than_its_budget(monkeypatch: pytest.MonkeyPatch) 
     assert seconds("search", view, costs) == min(seconds(p, view, costs) for p in ("tac", "tic", "fifo"))
 
 
-def test_urgency_is_the_longest_way_to_the_end() -> None:
-    """From the pull of a: 1 + 2 + 3 (push) + 4 = 10; of b: 1 + 7 + 3 + 0 = 11."""
+def test_urgency_is_what_has_yet_to_be_computed() -> None:
+    """From the pull of a: 2 + 4 = 6; of b: 7 + 0 = 7. With what is sent on the way a's were longer: 16 and 11."""
     build = Builder()
     for name in ("a", "b"):
         build.op(SERVER, name, [build.const(SERVER, f"c_{name}")])
@@ -94,7 +94,7 @@ def test_urgency_is_the_longest_way_to_the_end() -> None:
     view = GraphView.of(*build.partitions.values())
     costs = FileCosts(
         {"a": 50, "b": 0, "use_a": 2, "use_b": 7, "apply_a": 4, "apply_b": 0},
-        {"recv1": 1, "recv2": 3, "recv3": 1, "recv4": 3},
+        {"recv1": 1, "recv2": 9, "recv3": 1, "recv4": 3},
     )
     ranks = {
         channel: [(r.transfer.node, r.priority) for r in order]

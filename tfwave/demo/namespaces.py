@@ -1,5 +1,6 @@
 """Network namespaces and rate-limited links, made with the `ip` and `tc` commands (Linux, root)."""
 
+import ipaddress
 import itertools
 import os
 import shutil
@@ -17,6 +18,7 @@ _COMMAND_SECONDS = 10
 _PACKET_BYTES = 72 << 10  # the largest that TCP hands down at once, with the headers of its segments
 _BURST_SECONDS = 0.001
 _QUEUE_SECONDS = 0.05
+_CONGESTION = "cubic"  # Linux's own default, whatever this machine's is: others leave a shared queue idle at times
 _runs = itertools.count()
 
 
@@ -58,6 +60,8 @@ def join(host: str, switch: str, port: str, address: str, bits_per_second: float
     for namespace, device in ((switch, port), (host, NIC)):
         _limit(namespace, device, bits_per_second)
         _run("ip", "-n", namespace, "link", "set", device, "up")
+    subnet = str(ipaddress.ip_interface(address).network)
+    _run("ip", "-n", host, "route", "replace", subnet, "dev", NIC, "congctl", _CONGESTION)
 
 
 def delete(namespaces: Iterable[str]) -> None:
