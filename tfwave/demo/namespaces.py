@@ -18,7 +18,9 @@ _COMMAND_SECONDS = 10
 _PACKET_BYTES = 72 << 10  # the largest that TCP hands down at once, with the headers of its segments
 _BURST_SECONDS = 0.001
 _QUEUE_SECONDS = 0.05
-_CONGESTION = "cubic"  # Linux's own default, whatever this machine's is: others leave a shared queue idle at times
+_CONGESTION = (
+    "cubic"  # Linux's own default, whatever this machine's is: others leave a shared queue idle at times
+)
 _runs = itertools.count()
 
 
