@@ -35,6 +35,10 @@ class Builder:
         node.attr["N"].i = len(data)
         return name
 
+    def identity(self, device: str, name: str, tensor: str) -> str:
+        self._node(device, name, "Identity", [tensor]).attr["T"].type = DT_FLOAT
+        return name
+
     def const(self, device: str, name: str) -> str:
         node = self._node(device, name, "Const", [])
         node.attr["dtype"].type = DT_FLOAT

@@ -190,7 +190,10 @@ def unrolled_fit() -> dict[str, Any]:
     ordered_epochs = iter(range(10))
 
     def ordered_long_enough() -> bool:
-        return list(schedule.phases.values()).count("ordered") == 2 and next(ordered_epochs) == 9
+        if list(schedule.phases.values()).count("ordered") < 2:
+            schedule.figures()  # of what came before
+            return False
+        return next(ordered_epochs) == 9
 
     ordered = fit(500, ordered_long_enough)
     found = figures(chosen) | {"channels": channels()}

@@ -20,6 +20,7 @@ def single() -> Iterator[Job]:
 def assert_ordered(found: dict[str, Any], workers: int = 1, steps: int = 4) -> None:
     """All tensors of the overlapped steps went by priority, from the servers and from the workers."""
     assert found["figures"]["tfwave_exact_share"] == 1
+    assert found["figures"]["tfwave_planned_share"] > 0.9  # a step may have begun before its plan came
     assert found["figures"]["tfwave_released"] == 0
     both = [c for c in found["channels"] if c["discipline"] == "priority"]
     assert all(c["violations"] == 0 and c["steps"] >= steps for c in both)

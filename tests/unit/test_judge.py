@@ -39,6 +39,16 @@ def test_a_step_of_which_all_came_is_judged_at_once() -> None:
     assert judge.take().conforming.exact_steps == 1
 
 
+def test_what_never_came_of_a_plan_is_counted() -> None:
+    """Of the second step one of two came, of the third neither was held."""
+    judge = Judge()
+    judge.expect({"train": plan_by_hand({Channel("ps", "worker"): ("edge_1_v", "edge_2_w")})})
+    judge.add(handed(1, 0, 1) + handed(2, 1) + handed(3, 0, 1, reason="RELEASED"), 0)
+    judge.add([], 9)
+    kept = judge.take()
+    assert (kept.conforming.hand_offs, kept.planned, kept.released) == (3, 4, 1)
+
+
 def test_inversions_across_two_readings_are_seen() -> None:
     judge = Judge()
     judge.add(handed(1, 1), 0)
@@ -73,19 +83,23 @@ def test_the_figures_are_those_of_the_function_that_takes_the_time() -> None:
     plan = plan_by_hand({Channel("a", "b"): ("edge_1_w",)})
     steps = [FunctionStep("train", worker, seconds) for worker, seconds in ((0, 1.0), (0, 3.0), (1, 4.0))]
     steps += [FunctionStep("eval", 0, 0.1)] * 5
-    figures = figures_of(steps, Kept(conformance(handed(1, 0, 1) + handed(2, 1, 0)), 3), {"train": plan})
+    figures = figures_of(steps, Kept(conformance(handed(1, 0, 1) + handed(2, 1, 0)), 3, 5), {"train": plan})
     assert figures.steps == 8
     assert figures.step_seconds == 3
     assert figures.straggler == pytest.approx(0.5)
     assert figures.exact_share == 0.5
+    assert figures.planned_share == 0.8
     assert figures.released == 3
     assert set(figures.logs()) == {
         f"tfwave_{name}"
-        for name in ("step_seconds", "efficiency", "inversions", "exact_share", "released", "straggler")
+        for name in (
+            *("step_seconds", "efficiency", "inversions"),
+            *("exact_share", "planned_share", "released", "straggler"),
+        )
     }
 
 
 def test_an_empty_window_has_no_figures() -> None:
-    figures = figures_of([], Kept(conformance([]), 0), {})
+    figures = figures_of([], Kept(conformance([]), 0, 0), {})
     assert figures.steps == figures.released == 0
-    assert all(math.isnan(v) for v in (figures.step_seconds, figures.efficiency, figures.exact_share))
+    assert all(math.isnan(v) for name, v in figures.logs().items() if name != "tfwave_released")

@@ -97,9 +97,9 @@ class Tracer:
         trace.channels.add(source_device=SERVERS[0], destination_device=WORKER)
         for step, function in enumerate(self.seen):
             trace.ops.add(function=function, node="sum", min_seconds=1e-3)
-            for i in range(PULLS):
-                edge = f"edge_{i + 1}_v{i}"
-                trace.arrivals.add(step=step, edge=edge, bytes=400, arrived_nanos=1000 * (i + 1))
+            pulled = [f"v{i}{step_of_two}" for step_of_two in ("", "_1") for i in range(PULLS)]
+            for i, node in enumerate(pulled, 1):
+                trace.arrivals.add(step=step, edge=f"edge_{i}_{node}", bytes=400, arrived_nanos=1000 * i)
         return trace
 
 

@@ -13,7 +13,7 @@ from tfwave.cost.model import CostModel, CostSource
 from tfwave.cost.trace import TimeOracle
 from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel, TransferKey, edge_source, task_of
-from tfwave.graph.transfer import Transfer
+from tfwave.graph.transfer import Transfer, origins
 from tfwave.graph.view import GraphView
 from tfwave.proto import control_pb2
 
@@ -61,13 +61,14 @@ def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> Cost
     1. Ops: the minimum over all runs; those of tasks without a trace are estimated.
     2. Transfers that wait for no other, as the first pulls of each variable: a link fitted to the arrivals on each
        channel, or, where no trace tells bytes, the minimum of their own times.
+       What never came, on a channel on which others did, is not there: Grappler folded it away.
     3. All others were asked for long before they could be sent, so their times tell nothing: they take the link of
        their channel, or that of the opposite direction; an estimate, where there is neither.
 
     Raises:
         MissingCost: no step of the function was traced on a worker.
     """
-    named = _Named(function.transfers)
+    named = _Named(function.view, function.transfers)
     steps = [
         _at(function.worker, step) for trace in traces for name, step in trace.steps if name == function.name
     ]
@@ -75,8 +76,7 @@ def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> Cost
     ops = _op_samples(function, traces)
     if not any(device == function.worker for device, _ in ops) or not any(found):
         raise MissingCost(f"no step of {function.name} was traced: it must run more often while it is traced")
-    sizes = {transfer.key: record.bytes for step in found for transfer, record in step}
-    sized = tuple(replace(t, bytes=sizes.get(t.key, 0)) for t in function.transfers)
+    sized = _as_seen(function.transfers, {transfer.key: r for step in found for transfer, r in step})
     early = [[record for transfer, record in step if transfer.key in function.free] for step in found]  # 2
     oracle = TimeOracle(ops, _service_samples(named, early))
     traced = _WithoutFolded(oracle, frozenset(task_of(device) for device, _ in ops))
@@ -84,6 +84,18 @@ def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> Cost
     links = {Channel(c.destination, c.source): link for c, link in links.items()} | links  # 3
     known = AnalyticCosts(traced, links) if links else traced
     return CostedFunction(function, sized, EstimateMissing(known, function.view, sized))
+
+
+def _as_seen(
+    transfers: Iterable[Transfer], seen: Mapping[TransferKey, TransferRecord]
+) -> tuple[Transfer, ...]:
+    """With their sizes, and under the names that TensorFlow sends them by."""
+    traced = {key.channel for key in seen}
+    return tuple(
+        replace(t, bytes=seen[t.key].bytes, edge=seen[t.key].edge) if t.key in seen else t
+        for t in transfers
+        if t.key in seen or t.channel not in traced
+    )
 
 
 def _op_samples(
@@ -156,16 +168,29 @@ def _job(device: str) -> str:
 
 
 class _Named:
-    """Transfers by their wire name; by their source node, where TensorFlow numbered the edge otherwise."""
+    """Transfers by their wire name.
 
-    def __init__(self, transfers: Iterable[Transfer]) -> None:
-        self._by_edge: dict[tuple[Channel, str], Transfer] = {}
-        self._by_source: dict[tuple[Channel, str], Transfer | None] = {}
-        for transfer in transfers:
-            self._by_edge[transfer.channel, transfer.edge] = transfer
-            source = transfer.channel, edge_source(transfer.edge)
-            self._by_source[source] = None if source in self._by_source else transfer
+    Where TensorFlow numbered the edge otherwise, by the source node, or by its output if several are sent; where
+    Grappler took the source out, by a node before it.
+    """
+
+    def __init__(self, view: GraphView, transfers: Sequence[Transfer]) -> None:
+        self._by_edge = {(t.channel, t.edge): t for t in transfers}
+        self._by_source = _only_ones((t.channel, edge_source(t.edge), t) for t in transfers)
+        self._by_output = _only_ones((t.channel, f"{t.key.node}:{t.key.port}", t) for t in transfers)
+        self._by_origin = _only_ones((t.channel, node, t) for t in transfers for node in origins(view, t)[1:])
 
     def find(self, record: TransferRecord) -> Transfer | None:
         exact = self._by_edge.get((record.channel, record.edge))
-        return exact or self._by_source.get((record.channel, edge_source(record.edge)))
+        source = record.channel, edge_source(record.edge)
+        return (
+            exact or self._by_source.get(source) or self._by_output.get(source) or self._by_origin.get(source)
+        )
+
+
+def _only_ones(named: Iterable[tuple[Channel, str, Transfer]]) -> dict[tuple[Channel, str], Transfer]:
+    """By channel and name; without names that several have."""
+    found: dict[tuple[Channel, str], list[Transfer]] = defaultdict(list)
+    for channel, name, transfer in named:
+        found[channel, name].append(transfer)
+    return {key: transfers[0] for key, transfers in found.items() if len(transfers) == 1}

@@ -32,6 +32,8 @@ class Figures:
             see `Conformance`.
         exact_share: of the steps that a plan held to their end, the share that kept it: a counter's order exactly,
             a priority without a hand-off before one that was ready and more urgent.
+        planned_share: of the transfers that the plan names for these steps, the share that was handed off under it.
+            The others do not exist (Grappler merged them), or have other names, and went unordered.
         released: steps that were let go: by a deadline, a new plan, an abort or the off switch.
         straggler: (slowest - fastest worker) / slowest, by their median steps.
     """
@@ -41,6 +43,7 @@ class Figures:
     efficiency: float
     inversions: float
     exact_share: float
+    planned_share: float
     released: int
     straggler: float
 
@@ -51,6 +54,7 @@ class Figures:
             "tfwave_efficiency": self.efficiency,
             "tfwave_inversions": self.inversions,
             "tfwave_exact_share": self.exact_share,
+            "tfwave_planned_share": self.planned_share,
             "tfwave_released": float(self.released),
             "tfwave_straggler": self.straggler,
         }
@@ -69,12 +73,15 @@ def figures_of(steps: Iterable[FunctionStep], kept: Kept, plans: Mapping[str, Pl
         step_seconds=median,
         efficiency=_efficiency(plans.get(busiest), median),
         inversions=kept.conforming.inversion_share,
-        exact_share=kept.conforming.exact_steps / kept.conforming.steps
-        if kept.conforming.steps
-        else math.nan,
+        exact_share=_share(kept.conforming.exact_steps, kept.conforming.steps),
+        planned_share=_share(kept.conforming.hand_offs, kept.planned),
         released=kept.released,
         straggler=_straggler(own),
     )
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else math.nan
 
 
 def _efficiency(plan: Plan | None, seconds: float) -> float:

@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tfwave.distribute.servers import channel_of, function_of
 from tfwave.plan.plan import Plan
@@ -20,17 +21,24 @@ class Kept:
     """How steps kept their order, each channel of a step by itself.
 
     `conforming` judges those that the plan held to their end; `released` counts the others: a deadline, a new plan,
-    a step's abort or the off switch let them go.
+    a step's abort or the off switch let them go. `planned` is how many transfers the plan names for those that
+    `conforming` judges: the runtime may send some under names that it does not know.
     """
 
     conforming: Conformance
     released: int
+    planned: int
 
 
 @dataclass
 class _Open:
     hand_offs: list[HandOff] = field(default_factory=list[HandOff])
     last: float = 0.0
+
+
+class _Closed(NamedTuple):
+    hand_offs: list[HandOff]
+    planned: int
 
 
 class Judge:
@@ -41,7 +49,7 @@ class Judge:
 
     def __init__(self) -> None:
         self._open: dict[_Step, _Open] = {}
-        self._closed: deque[list[HandOff]] = deque(maxlen=_MOST_STEPS)
+        self._closed: deque[_Closed] = deque(maxlen=_MOST_STEPS)
         self._exact: Counter[str] = Counter()
         self._steps: Counter[str] = Counter()
         self._sizes: dict[str, int] = {}
@@ -65,8 +73,9 @@ class Judge:
         """Judge the steps that have ended since the last call."""
         closed = list(self._closed)
         self._closed.clear()
-        held = [step for step in closed if _is_held(step)]
-        return Kept(conformance(h for step in held for h in step), len(closed) - len(held))
+        held = [step for step in closed if _is_held(step.hand_offs)]
+        judged = conformance(h for step in held for h in step.hand_offs)
+        return Kept(judged, len(closed) - len(held), sum(step.planned for step in held))
 
     def steps(self, function: str) -> int:
         """How many steps of a function have ended so far."""
@@ -81,7 +90,7 @@ class Judge:
 
     def _close(self, key: _Step) -> None:
         hand_offs = self._open.pop(key).hand_offs
-        self._closed.append(hand_offs)
+        self._closed.append(_Closed(hand_offs, self._sizes.get(key[1], len(hand_offs))))
         function = function_of(key[1])
         self._steps[function] += 1
         self._exact[function] += _is_held(hand_offs) and conformance(hand_offs).exact

@@ -79,6 +79,22 @@ def find_transfers(view: GraphView) -> Transfers:
     return Transfers(_sorted(data), _sorted(control))
 
 
+def origins(view: GraphView, transfer: Transfer) -> list[str]:
+    """The nodes that have the tensor, from its source up; each further one is what an Identity reads.
+
+    Grappler takes such Identity ops out: TensorFlow may send the tensor under the name of any of these nodes.
+    """
+    send = view.sends.get(transfer.recv)
+    if send is None or not view.data_fanins[send]:
+        return [transfer.key.node]
+    node = view.fanins[send][0]
+    found = [view.names[node]]
+    while view.ops[node] == "Identity":
+        node = view.fanins[node][0]
+        found.append(view.names[node])
+    return found
+
+
 def destination_of(transfers: Sequence[Transfer]) -> str:
     """The one device that all these transfers go to; empty for no transfers.
 

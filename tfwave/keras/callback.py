@@ -21,9 +21,9 @@ class ScheduleCallback(Hooks):
 
     For `tf_keras` models and `tfwave.keras.fit`, under a strategy that `tfwave.distribute.wrap` took. Each
     epoch's logs get ``tfwave_step_seconds``, ``tfwave_efficiency``, ``tfwave_inversions``,
-    ``tfwave_exact_share``, ``tfwave_released`` and ``tfwave_straggler`` (see `tfwave.distribute.Figures`), so
-    `History` has them, and so have loggers that come after this callback in the list. When `fit` ends, also by an
-    exception, the strategy's schedule is as it was before.
+    ``tfwave_exact_share``, ``tfwave_planned_share``, ``tfwave_released`` and ``tfwave_straggler`` (see
+    `tfwave.distribute.Figures`), so `History` has them, and so have loggers that come after this callback in the
+    list. When `fit` ends, also by an exception, the strategy's schedule is as it was before.
     """
 
     def __init__(

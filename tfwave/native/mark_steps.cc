@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "output_names.h"
 #include "process.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/node_def_builder.h"
@@ -131,6 +132,7 @@ class MarkSteps : public tensorflow::GraphOptimizationPass {
  public:
   absl::Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
     if (options.partition_graphs == nullptr) return absl::OkStatus();
+    if (options.is_function_graph) TF_RETURN_IF_ERROR(NameOutputs(options.partition_graphs));
     for (auto& [device, graph] : *options.partition_graphs) {
       if (IsServerGraph(options)) {
         TF_RETURN_IF_ERROR(AddMarker("", device, graph.get()));
