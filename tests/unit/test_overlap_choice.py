@@ -54,13 +54,6 @@ def test_a_step_never_takes_less_than_its_computing() -> None:
     assert replace(STEP, compute_seconds=5.0).seconds(32) == 5.0
 
 
-def test_each_block_costs_a_transfer() -> None:
-    slow = replace(STEP, transfer_seconds=0.01)
-    assert slow.seconds(2) == pytest.approx((2 * 0.6 + 0.6 + 0.4) / 2)
-    blocks = (2 * (0.6 + 0.03) + (0.6 + 0.03) + (0.01 + 0.39 / 4)) / 2
-    assert slow.seconds(2, 10 * MB) == pytest.approx(blocks)
-
-
 @pytest.mark.parametrize(
     ("step", "expected"),
     [

@@ -1,7 +1,7 @@
 """From a captured training step to how its steps should overlap."""
 
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.costs import bundle_costs, channel_links
+from tfwave.capture.costs import bundle_costs
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.model import CostModel
 from tfwave.errors import GraphError
@@ -31,8 +31,4 @@ def _load(bundle: Bundle, device: str, costs: CostModel) -> StepLoad:
     transfers = bundle.transfers.data
     pulls = [t for t in transfers if t.channel.destination == device]
     pushes = [t for t in transfers if t.channel.source == device]
-    own = {t.channel for t in (*pulls, *pushes)}
-    beside = [
-        link.latency_seconds for channel, link in channel_links(bundle.records).items() if channel in own
-    ]
-    return step_load(bundle.view, device, pulls, pushes, costs, transfer_seconds=max(beside, default=0.0))
+    return step_load(bundle.view, device, pulls, pushes, costs)

@@ -41,24 +41,23 @@ class StepLoad:
         pulls: all transfers to it.
         pushes: all transfers from it.
         nodes: of the step's graph.
-        transfer_seconds: that a transfer takes beside its bytes, as each further block does.
     """
 
     compute_seconds: float
     pulls: Sequence[Sent]
     pushes: Sequence[Sent]
     nodes: int
-    transfer_seconds: float = 0.0
 
     def seconds(self, steps: int, block_bytes: int = 0) -> float:
         """Of a step, at least, if so many make a call, and tensors are cut into blocks of that size.
 
         The bound of a flow shop: a call begins with the pulls of its first step and ends with the pushes of its
         last. Between them the busier direction has the others to do, and each step waits while a block is pushed
-        whole before it is pulled again.
+        whole before it is pulled again. Blocks take as long as the tensor they are of: one is on the wire while the
+        next is made ready.
         """
-        pull, push = (self._all_of(sent, block_bytes) for sent in (self.pulls, self.pushes))
-        largest = max((self._block_of(s, block_bytes) for s in (*self.pulls, *self.pushes)), default=0.0)
+        pull, push = (math.fsum(s.seconds for s in sent) for sent in (self.pulls, self.pushes))
+        largest = max((_block_seconds(s, block_bytes) for s in (*self.pulls, *self.pushes)), default=0.0)
         wire = pull + push + (steps - 1) * (max(pull, push) + largest)
         return max(self.compute_seconds, wire / steps)
 
@@ -67,15 +66,6 @@ class StepLoad:
         blocks = sum(_blocks(pull, block_bytes) - 1 for pull in self.pulls)
         nodes = self.nodes + _BLOCK_NODES * blocks
         return steps * nodes <= MOST_NODES and steps * sum(pull.bytes for pull in self.pulls) <= MOST_BYTES
-
-    def _all_of(self, sent: Iterable[Sent], block_bytes: int) -> float:
-        return math.fsum(s.seconds + (_blocks(s, block_bytes) - 1) * self.transfer_seconds for s in sent)
-
-    def _block_of(self, sent: Sent, block_bytes: int) -> float:
-        if _blocks(sent, block_bytes) == 1:
-            return sent.seconds
-        moving = max(0.0, sent.seconds - self.transfer_seconds)
-        return self.transfer_seconds + moving * block_bytes / sent.bytes
 
 
 @dataclass(frozen=True)
@@ -95,14 +85,8 @@ class Overlap:
         return ",".join([*split, f"cross_step{{steps={self.steps}}}"])
 
 
-def step_load(  # noqa: PLR0913
-    view: GraphView,
-    device: str,
-    pulls: Iterable[Transfer],
-    pushes: Iterable[Transfer],
-    costs: CostModel,
-    *,
-    transfer_seconds: float = 0.0,
+def step_load(
+    view: GraphView, device: str, pulls: Iterable[Transfer], pushes: Iterable[Transfer], costs: CostModel
 ) -> StepLoad:
     """The load of the worker at `device` in a graph that makes one step.
 
@@ -114,7 +98,6 @@ def step_load(  # noqa: PLR0913
         tuple(Sent(t.bytes, costs.transfer_seconds(t)) for t in pulls),
         tuple(Sent(t.bytes, costs.transfer_seconds(t)) for t in pushes),
         len(view),
-        transfer_seconds,
     )
 
 
@@ -146,3 +129,7 @@ def choose_blocks(step: StepLoad, steps: int) -> int:
 
 def _blocks(sent: Sent, block_bytes: int) -> int:
     return max(1, -(-sent.bytes // block_bytes)) if block_bytes else 1
+
+
+def _block_seconds(sent: Sent, block_bytes: int) -> float:
+    return sent.seconds if _blocks(sent, block_bytes) == 1 else sent.seconds * block_bytes / sent.bytes
