@@ -38,6 +38,21 @@ def against_floor(blocks: Blocks, floor: float) -> dict[str, object]:
     }
 
 
+def forecast_against(blocks: Blocks, mode: str, stock: float, seconds: float) -> dict[str, float]:
+    """What was forecast of a mode, seconds of its steps and of stock ones and the gain, beside what came of it."""
+    medians = {
+        name: statistics.median(t for block in of_mode for t in block) for name, of_mode in blocks.items()
+    }
+    return {
+        "stock_seconds": stock,
+        "seconds": seconds,
+        "gain": 1 - seconds / stock,
+        "measured_gain": 1 - medians[mode] / medians["stock"],
+        "stock_error": stock / medians["stock"] - 1,
+        "error": seconds / medians[mode] - 1,
+    }
+
+
 def figures(blocks: Blocks, baseline: str, wire: float) -> dict[str, dict[str, object]]:
     """Of each mode. The ratio to the baseline is that of the two blocks of a repeat; the median of them."""
     medians = {mode: [statistics.median(block) for block in of_mode] for mode, of_mode in blocks.items()}

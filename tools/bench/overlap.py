@@ -1,10 +1,12 @@
 """Training steps that overlap, against one step a call on stock servers: real servers, rate-limited links.
 
 Two jobs with networks of their own, of the same rate, run in turn, so both see the same machine. The overlapped job
-is traced with one step a call, advised, rewritten, traced again, planned, and ordered in both directions.
+is traced and ordered with one step a call; then it is rewritten as advised, traced again, planned, and ordered in
+both directions. What was forecast stands beside what came of it.
 
     tools/bench/overlap.py                                        VGG16-like, 63 MB, 1 Gbit/s
     tools/bench/overlap.py --steps 8 --steps 16                   with so many steps a call, whatever is advised
+    tools/bench/overlap.py --first-matrix --steps 4               101 MB with one matrix of 38 MB
     tools/bench/overlap.py --model ResNet50 --image 64 --workers 2 --servers 2 --sync
 """
 
@@ -28,7 +30,14 @@ from tfwave.order.bounds import flow_shop_floor
 from tfwave.plan.io import load_plan
 from tfwave.runtime.control.client import ControlClient
 from tools.bench import overlap_chief
-from tools.bench.interleaved import ETHERNET_SHARE, against_floor, run_interleaved
+from tools.bench.interleaved import (
+    Blocks,
+    against_floor,
+    figures,
+    forecast_against,
+    run_interleaved,
+    wire_seconds,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 600.0
@@ -50,34 +59,31 @@ class Job:
         """Ask all workers at once."""
         for worker in self.workers:
             worker.send(request)
-        answers = [worker.receive(seconds) for worker in self.workers]
-        for answer in answers:
-            if "error" in answer:
-                raise SystemExit(f"{request['do']}: {answer['error']}")
-        return answers
+        return [_checked(request["do"], worker.receive(seconds)) for worker in self.workers]
 
     def run(self, steps: int) -> list[float]:
         """Seconds a step, of the slowest worker; at least one call."""
         answers = self.ask(CALL_SECONDS * steps, do="run", calls=max(1, steps // self.steps))
         return [max(of_step) for of_step in zip(*(a["seconds"] for a in answers), strict=True)]
 
-    def overlap(self, steps: int | None, block_bytes: int | None) -> list[dict[str, Any]]:
-        """Rewrite the job and order it."""
-        out = self.directory / f"{steps or 'advised'}"
-        answers = []
-        for i, worker in enumerate(self.workers):
-            own = out / str(i)
-            own.mkdir(parents=True)
-            request = {"do": "overlap", "out": str(own), "steps": steps, "block_bytes": block_bytes}
-            answers.append(worker.request(request, START_SECONDS))
-            if "error" in answers[-1]:
-                raise SystemExit(f"overlap: {answers[-1]['error']}")
-        plans = [load_plan(out / str(i) / "plan.pb") for i in range(len(self.workers))]
+    def rewrite(self, steps: int | None, block_bytes: int | None) -> dict[str, Any]:
+        """Let steps overlap."""
+        answers = self.ask(START_SECONDS, do="rewrite", steps=steps, block_bytes=block_bytes)
+        self.steps = answers[0]["chosen"]["steps"]
+        return answers[0]
+
+    def order(self) -> dict[str, Any]:
+        """Trace all workers at once, so that each sees what the others do to the links, plan and install."""
+        out = [self.directory / f"steps{self.steps}-{i}" for i in range(len(self.workers))]
+        for worker, own in zip(self.workers, out, strict=True):
+            own.mkdir()
+            worker.send({"do": "plan", "out": str(own)})
+        answers = [_checked("plan", worker.receive(START_SECONDS)) for worker in self.workers]
+        plans = [load_plan(own / "plan.pb") for own in out]
         plan = replace(plans[0], orders=tuple(order for p in plans for order in p.orders))
         for control in self.controls:
             control.install(plan)
-        self.steps = answers[0]["chosen"]["steps"]
-        return answers
+        return answers[0]
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, object]:
@@ -87,32 +93,74 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
             name: _start(stack, directory / name, name == "overlapped", arguments)
             for name in ("stock", "overlapped")
         }
+        single = _compare_orders(jobs, arguments)
         return {
             "settings": vars(arguments),
             "cores": os.cpu_count(),
-            "results": [_compare(jobs, steps, arguments) for steps in arguments.steps or [None]],
+            "one_step_a_call": single,
+            "results": [_compare(jobs, single, steps, arguments) for steps in arguments.steps or [None]],
         }
 
 
-def _compare(jobs: dict[str, Job], steps: int | None, arguments: argparse.Namespace) -> dict[str, object]:
+def _compare_orders(jobs: dict[str, Job], arguments: argparse.Namespace) -> dict[str, Any]:
+    """One step a call, ordered, against stock: what a plan for what runs anyway gives."""
+    answer = jobs["overlapped"].order()
+    blocks = _blocks(jobs, "ordered", arguments)
+    expected = answer["predicted"]
+    return {
+        **answer,
+        "modes": figures(blocks, "stock", 2 * _wire_seconds(answer["bytes"], arguments)),
+        "forecast": forecast_against(
+            blocks, "ordered", expected["unordered_seconds"], answer["ordered_seconds"]
+        ),
+    }
+
+
+def _compare(
+    jobs: dict[str, Job], single: dict[str, Any], steps: int | None, arguments: argparse.Namespace
+) -> dict[str, object]:
     overlapped = jobs["overlapped"]
-    answer = overlapped.overlap(steps, arguments.block_bytes)[0]
+    chosen = overlapped.rewrite(steps, arguments.block_bytes)
+    answer = overlapped.order()
     same = arguments.workers == 1 or arguments.sync
     calls = -(-arguments.check // overlapped.steps)
     equal = _equal(jobs, calls * overlapped.steps) if same else None
-    modes = {
-        name: lambda j=job: j.run(max(arguments.measured, overlapped.steps)) for name, job in jobs.items()
-    }
-    blocks = run_interleaved(modes, arguments.repeats)
-    bytes_per_second = arguments.rate / 8 * ETHERNET_SHARE
-    pull, largest = (answer[key] / bytes_per_second for key in ("bytes", "largest"))
-    floor = flow_shop_floor(overlapped.steps, pull, largest)
+    blocks = _blocks(jobs, "overlapped", arguments)
+    pull, largest = (_wire_seconds(answer[key], arguments) for key in ("bytes", "largest"))
+    seconds = answer["ordered_seconds"] / overlapped.steps
     return {
+        **chosen,
         **answer,
-        **against_floor(blocks, floor),
+        **against_floor(blocks, flow_shop_floor(overlapped.steps, pull, largest)),
+        "forecast": forecast_against(blocks, "overlapped", single["predicted"]["unordered_seconds"], seconds),
+        "advice": forecast_against(
+            blocks,
+            "overlapped",
+            single["predicted"]["unordered_seconds"],
+            chosen["chosen"]["seconds"],
+        ),
         "equal_losses_and_weights": equal,
         "load": os.getloadavg(),
     }
+
+
+def _blocks(jobs: dict[str, Job], mode: str, arguments: argparse.Namespace) -> Blocks:
+    measured = max(arguments.measured, jobs["overlapped"].steps)
+    running = {"stock": jobs["stock"], mode: jobs["overlapped"]}
+    return run_interleaved(
+        {name: lambda j=job: j.run(measured) for name, job in running.items()}, arguments.repeats
+    )
+
+
+def _wire_seconds(size: int, arguments: argparse.Namespace) -> float:
+    """What the busiest card takes for tensors that each worker pulls, or pushes."""
+    return wire_seconds([size], arguments.rate) * max(1.0, arguments.workers / arguments.servers)
+
+
+def _checked(what: object, answer: dict[str, Any]) -> dict[str, Any]:
+    if "error" in answer:
+        raise SystemExit(f"{what}: {answer['error']}")
+    return answer
 
 
 def _equal(jobs: dict[str, Job], steps: int) -> bool:
@@ -146,7 +194,7 @@ def _start(stack: ExitStack, directory: Path, hooked: bool, arguments: argparse.
         control = server_task.control_address(directory, "worker", i) if hooked else None
         own = list(range(arguments.workers)) if arguments.sync else [i]
         request = {"do": "start", "cluster": cluster, "task": i, "workers": own, "control": control}
-        request |= {key: getattr(arguments, key) for key in ("model", "image", "batch")}
+        request |= {key: getattr(arguments, key) for key in overlap_chief.MODEL}
         worker.send(request)
         controls += [control] if control else []
     for task in (*workers, *started):
@@ -180,6 +228,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--model", default=VGG16_LIKE, help="or one of tf_keras.applications")
     add("--image", type=int, default=32)
     add("--batch", type=int, default=16)
+    add("--first-matrix", action="store_true", help="a dense layer before the model: 38 MB at 32 pixels")
     add("--servers", type=int, default=1)
     add("--workers", type=int, default=1)
     add("--sync", action="store_true", help="all workers' gradients in one step; else each worker by itself")

@@ -1,9 +1,12 @@
 """A worker that trains in a Session, as a task of `overlap.py`: one step a call, or several that overlap.
 
 Asked {"do": "start", "cluster": {job: [address]}, "task": int, "workers": [int], "model": str, "image": int,
-"batch": int, "control": address or null}, it serves and builds its step. Then, as often as asked:
-{"do": "overlap", "out": directory, "steps": int or null, "block_bytes": int or null} traces it, has tfwave choose
-what is null, rewrites it, writes the plan to `out` and answers what was chosen;
+"batch": int, "first_matrix": bool, "control": address or null}, it serves and builds its step.
+Then, as often as asked:
+{"do": "plan", "out": directory} traces it, writes the plan to `out` and answers what that predicts; of one step a
+call also what tfwave advises;
+{"do": "rewrite", "steps": int or null, "block_bytes": int or null} lets steps overlap, and answers what was chosen
+where null was given;
 {"do": "reset"} gives the variables their first values;
 {"do": "run", "calls": n} answers {"seconds": [of each step], "losses": [of each step and worker, as hex]};
 {"do": "weights"} answers their digest.
@@ -17,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from tfwave.capture.advice import advise_overlap
-from tfwave.capture.bundle import Bundle
 from tfwave.capture.plan import plan_bundle
 from tfwave.capture.session import capture_run
 from tfwave.demo.child import Channel
@@ -30,6 +32,8 @@ from tfwave.planner.overlap import Overlap
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 MODULE = "tools.bench.overlap_chief"
+MODEL = ("model", "image", "batch", "first_matrix")
+"""The keys of what is trained."""
 _CALL_SECONDS = 300
 
 
@@ -44,13 +48,10 @@ class Worker:
         self._v1: Any = tf.compat.v1
         cluster, task = request["cluster"], request["task"]
         self._server = _server(cluster, task, request["control"])
-        self._training = build_training(
-            cluster, request["workers"], request["model"], request["image"], request["batch"]
-        )
+        self._training = build_training(cluster, request["workers"], **{key: request[key] for key in MODEL})
         self.steps = 1
         self._number = 0
         self._advised: Overlap | None = None
-        self._remarks: tuple[str, ...] = ()
         self._bytes = self._training.bytes
         self._feeds = [self._training.number.name]
         self._fetches = [[loss.name for loss in self._training.losses]]
@@ -80,33 +81,37 @@ class Worker:
             digest.update(self._running.run(read).tobytes())
         return {"digest": digest.hexdigest()}
 
-    def overlap(self, out: str, steps: int | None, block_bytes: int | None) -> dict[str, object]:
-        if self._advised is None:
-            self._advised = advise_overlap(self._capture(Path(out, "step")))
-        chosen = Overlap(
-            steps or self._advised.steps,
-            self._advised.block_bytes if block_bytes is None else block_bytes,
-            self._advised.seconds,
-        )
-        self._rewrite(chosen)
-        self.reset()
-        plan = plan_bundle(self._capture(Path(out, "overlapped")))
+    def plan(self, out: str) -> dict[str, object]:
+        feeds = {name: k for k, name in enumerate(self._feeds)}
+        fetches = (self._fetches, self._targets)
+        bundle = capture_run(self._running, fetches, feeds, out=Path(out, "bundle"), steps=3, warmup=2)
+        plan = plan_bundle(bundle)
         save_plan(plan, Path(out, "plan.pb"))
+        if self.steps == 1:
+            self._advised = advise_overlap(bundle)
         return {
-            "advised": asdict(self._advised),
-            "chosen": asdict(chosen),
-            "remarks": self._remarks,
+            "advised": asdict(self._advised) if self._advised else None,
             "predicted": asdict(plan.predicted),
+            "ordered_seconds": plan.predicted.ordered_seconds,
             "orders": [f"{o.channel} {o.discipline} {len(o.transfers)}" for o in plan.orders],
             "bytes": self._bytes,
             "largest": max(t.bytes for t in plan.transfers),
         }
 
-    def _capture(self, out: Path) -> Bundle:
-        feeds = {name: k for k, name in enumerate(self._feeds)}
-        return capture_run(self._running, (self._fetches, self._targets), feeds, out=out, steps=3, warmup=2)
+    def rewrite(self, steps: int | None, block_bytes: int | None) -> dict[str, object]:
+        advised = self._advised
+        assert advised, "its plan for one step comes first"
+        chosen = Overlap(
+            steps or advised.steps,
+            advised.block_bytes if block_bytes is None else block_bytes,
+            advised.seconds,
+        )
+        begin = time.perf_counter()
+        remarks = self._rewrite(chosen)
+        self.reset()
+        return {"chosen": asdict(chosen), "remarks": remarks, "rewrite_seconds": time.perf_counter() - begin}
 
-    def _rewrite(self, chosen: Overlap) -> None:
+    def _rewrite(self, chosen: Overlap) -> tuple[str, ...]:
         training = self._training
         graph = GraphDef.FromString(training.graph.as_graph_def().SerializeToString())
         kept = [training.reset.name, *(read.split(":")[0] for read in training.reads)]
@@ -118,12 +123,12 @@ class Worker:
             preserve=frozenset(kept),
         )
         result = parse_pipeline(chosen.passes)(item)
-        self._remarks = result.remarks
         self.steps = chosen.steps
         self._feeds = [step_name(training.number.name, k) for k in range(self.steps)]
         self._fetches = [[step_name(name, k) for name in losses] for k in range(self.steps)]
         self._targets = [step_name(training.train.name, k) for k in range(self.steps)]
         self._running = self._session(_imported(result.item.graph))
+        return result.remarks
 
     def _session(self, graph: Any) -> Any:
         config = self._v1.ConfigProto(operation_timeout_in_ms=_CALL_SECONDS * 1000)

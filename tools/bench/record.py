@@ -14,17 +14,25 @@ from importlib.metadata import version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+TWO_EACH = ["--workers", "2", "--servers", "2"]
 RECORDS: dict[str, list[list[str]]] = {
     "simulator": [["simulator.py", "--json"]],
     "search": [["search.py", "--json"]],
     "overlap": [
         ["overlap.py", "--steps", "8", "--steps", "16"],
-        ["overlap.py", "--model", "ResNet50", "--image", "32"],
-        ["overlap.py", "--model", "ResNet50", "--image", "32", "--rate", "4e9"],
+        ["overlap.py", "--first-matrix", "--steps", "4"],
+        ["overlap.py", "--rate", "4e9"],
+        ["overlap.py", "--workers", "2"],
+        ["overlap.py", "--workers", "2", "--servers", "2", "--sync"],
+        *(
+            ["overlap.py", *model, *setting]
+            for model in (["--model", "ResNet50"], ["--model", "InceptionV3", "--image", "75"])
+            for setting in ([], ["--rate", "4e9"], TWO_EACH, [*TWO_EACH, "--sync"])
+        ),
     ],
     "strategy": [
         ["strategy.py", "--steps", "8", "--steps", "16"],
-        ["strategy.py", "--head", "4096", "--head", "2048", "--steps", "4"],
+        ["strategy.py", "--first-matrix", "--steps", "4"],
     ],
 }
 WITHOUT_NETWORK = ("simulator", "search")

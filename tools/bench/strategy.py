@@ -5,7 +5,7 @@ worker, a chief beside them; a VGG16-like model whose kernels are matrices.
 
     tools/bench/strategy.py                                     63 MB, 1 Gbit/s, as many steps a call as advised
     tools/bench/strategy.py --steps 8 --steps 16
-    tools/bench/strategy.py --head 4096 --head 2048 --steps 4   with one matrix of 34 MB
+    tools/bench/strategy.py --first-matrix --steps 4            101 MB with one matrix of 38 MB
 """
 
 import argparse
@@ -38,7 +38,7 @@ def measure(arguments: argparse.Namespace, steps: int | None) -> dict[str, objec
         }
         settled = _ask(chiefs["overlapped"], START_SECONDS, do="settle")
         count = settled["steps"]
-        equal = _equal(chiefs, max(arguments.check // count, 1) * count)
+        equal = _equal(chiefs, -(-arguments.check // count) * count)
         measured = max(arguments.measured // count, 1) * count
         modes = {
             name: lambda c=chief: _ask(c, CALL_SECONDS * measured, do="run", steps=measured)["seconds"]
@@ -87,7 +87,7 @@ def _start(
     control = {job: [server.receive(START_SECONDS)["control"]] for job, server in servers.items()}
     chief = tasks.start("chief", HOSTS["chief"], strategy_chief.MODULE, ENVIRONMENT)
     request = {"do": "start", "cluster": cluster, "control": control if hooked else None, **(wrapped or {})}
-    request |= {key: getattr(arguments, key) for key in ("image", "batch", "head")}
+    request |= {key: getattr(arguments, key) for key in ("image", "batch", "first_matrix")}
     chief.request(request, START_SECONDS)
     return chief
 
@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--rate", type=float, default=1e9, help="bits per second of each host")
     add("--image", type=int, default=32)
     add("--batch", type=int, default=16)
-    add("--head", type=int, action="append", help="units of a dense layer; default: 512, 512, 1000")
+    add("--first-matrix", action="store_true", help="a dense layer before the model: 38 MB at 32 pixels")
     add("--steps", type=int, action="append", help="a call, instead of what is advised; may be repeated")
     add("--check", type=int, default=24, help="steps whose losses and weights must be equal")
     add("--measured", type=int, default=8, help="steps of a block, at least one call")
@@ -110,6 +110,5 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     parsed = _parser().parse_args()
-    parsed.head = parsed.head or [512, 512, 1000]
     results = [measure(parsed, steps) for steps in parsed.steps or [None]]
     print(json.dumps({"settings": vars(parsed), "cores": os.cpu_count(), "results": results}, indent=1))

@@ -1,9 +1,9 @@
 """The chief of a strategy that trains, one step a call or several that overlap, as a task of `strategy.py`.
 
 Asked {"do": "start", "cluster": {job: [address]}, "control": {job: [address]} or null, "steps": int or null,
-"image": int, "batch": int, "head": [int]}, it builds a VGG16-like model under a ParameterServerStrategy; where
-`control` is given the strategy is wrapped, its variables are cut into blocks, and `steps` steps overlap (null: as
-many as are advised).
+"image": int, "batch": int, "first_matrix": bool}, it builds a VGG16-like model under a ParameterServerStrategy;
+where `control` is given the strategy is wrapped, its variables are cut into blocks, and `steps` steps overlap
+(null: as many as are advised).
 Then, as often as asked:
 {"do": "settle"} runs until the schedule has ordered the function, and answers what it did;
 {"do": "reset"} gives the variables their first values, and the data its first batch;
@@ -28,27 +28,33 @@ _CONVOLUTIONS = (
     *((512, 1), (512, 1), (512, 2), (512, 1), (512, 1), (512, 2)),
 )
 """Filters and stride."""
+_HEAD = (512, 512, 1000)
 
 
 class Model:
-    """VGG-16's convolutions, strided instead of pooled, and a head; kernels are kept as matrices."""
+    """VGG-16's convolutions, strided instead of pooled, and dense layers; kernels are kept as matrices."""
 
-    def __init__(self, tf: Any, image: int, head: list[int]) -> None:
+    def __init__(self, tf: Any, image: int, first_matrix: bool) -> None:
         self._tf = tf
-        self._head = head
         self.weights: list[Any] = []
+        self._first = [3 * image**2] if first_matrix else []
+        for units in self._first:
+            self._layer(units, units)
         channels, side = 3, image
         for filters, stride in _CONVOLUTIONS:
             self._layer(9 * channels, filters)
             channels, side = filters, -(-side // stride)
         width = side * side * channels
-        for units in head:
+        for units in _HEAD:
             self._layer(width, units)
             width = units
 
     def loss(self, images: Any, weights: list[Any]) -> Any:
         tf = self._tf
         hidden, layers = images, iter(zip(weights[::2], weights[1::2], strict=True))
+        for units, (matrix, bias) in zip(self._first, layers, strict=False):
+            flat = tf.nn.relu(tf.reshape(hidden, [-1, units]) @ matrix + bias)
+            hidden = tf.reshape(flat, images.shape)
         for filters, stride in _CONVOLUTIONS:
             matrix, bias = next(layers)
             kernel = tf.reshape(matrix, [3, 3, hidden.shape[-1], filters])
@@ -93,7 +99,7 @@ class Chief:
             wrap(strategy, enforcer="hook", control=request["control"])
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         with strategy.scope():
-            self._model = Model(tf, request["image"], request["head"])
+            self._model = Model(tf, request["image"], request["first_matrix"])
         self._flat = [w for weight in self._model.weights for w in _parts(weight)]
         self._batch, self._image = request["batch"], request["image"]
         self._schedule: Any = schedule_of(strategy) if wrapped else None

@@ -26,13 +26,19 @@ class Training:
     """Of the trained variables."""
 
 
-def build_training(
-    cluster: Mapping[str, Sequence[str]], workers: Sequence[int], model: str, image: int, batch: int
+def build_training(  # noqa: PLR0913, PLR0917
+    cluster: Mapping[str, Sequence[str]],
+    workers: Sequence[int],
+    model: str,
+    image: int,
+    batch: int,
+    first_matrix: bool = False,
 ) -> Training:
-    """A step of these workers: one for asynchronous training, several for synchronous replicas."""
-    import tensorflow as tf
+    """A step of these workers: one for asynchronous training, several for synchronous replicas.
 
-    from tfwave.demo.model import network_maker
+    `first_matrix` puts a dense layer before the model, of as many units as an image has numbers.
+    """
+    import tensorflow as tf
 
     v1 = tf.compat.v1
     graph = tf.Graph()
@@ -41,6 +47,7 @@ def build_training(
         network: Any = None
         losses: list[Any] = []
         gradients: list[list[Any]] = []
+        statistics: list[Any] = []
         for worker in workers:
             with v1.device(
                 v1.train.replica_device_setter(cluster=dict(cluster), worker_device=_device(worker))
@@ -48,15 +55,31 @@ def build_training(
                 images = tf.random.stateless_uniform(
                     [batch, image, image, 3], seed=tf.stack([number, worker])
                 )
-                network = network or network_maker(model)(image)
+                network = network or _network(model, image, first_matrix)
+                made = len(graph.get_operations())
                 loss = tf.reduce_mean(tf.square(network(images, training=True)))
+                statistics += [op for op in graph.get_operations()[made:] if op.type in _UPDATES]
                 losses.append(loss)
                 gradients.append(v1.gradients(loss, network.trainable_variables))
-        statistics = [op for op in graph.get_operations() if op.type in _UPDATES]
         train = _train(v1, network.trainable_variables, gradients, statistics)
         reads = [variable.read_value().name for variable in network.variables]
         size = sum(v.shape.num_elements() * v.dtype.size for v in network.trainable_variables)
         return Training(graph, number, losses, train, _reset(tf, network.variables), reads, size)
+
+
+def _network(model: str, image: int, first_matrix: bool) -> Any:
+    from tfwave.demo.model import network_maker
+
+    network = network_maker(model)(image)
+    if not first_matrix:
+        return network
+    import tf_keras
+
+    keras: Any = tf_keras
+    shape = (image, image, 3)
+    layers = keras.layers
+    before = [layers.Flatten(), layers.Dense(3 * image**2, activation="relu"), layers.Reshape(shape)]
+    return keras.Sequential([keras.Input(shape), *before, network])
 
 
 def _device(worker: int) -> str:
