@@ -18,6 +18,12 @@ TWO_EACH = ["--workers", "2", "--servers", "2"]
 RECORDS: dict[str, list[list[str]]] = {
     "simulator": [["simulator.py", "--json"]],
     "search": [["search.py", "--json"]],
+    "policies": [
+        ["policies.py"],
+        ["policies.py", "--servers", "2"],
+        ["policies.py", "--model", "ResNet50", "--image", "64"],
+        ["policies.py", "--model", "InceptionV3", "--rate", "4e9"],
+    ],
     "overlap": [
         ["overlap.py", "--steps", "8", "--steps", "16"],
         ["overlap.py", "--first-matrix", "--steps", "4"],
