@@ -8,7 +8,8 @@ import pytest
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER
 from tfwave.capture.bundle import Bundle, is_bundle, load_bundle, missing_transfers, save_bundle
-from tfwave.capture.costs import bundle_costs, channel_links, time_oracle
+from tfwave.capture.costs import bundle_costs, channel_links, service_seconds, time_oracle
+from tfwave.capture.step_stats import TransferRecord
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.errors import BundleError, GraphError, MissingCost
 from tfwave.graph.names import Channel
@@ -162,6 +163,21 @@ def test_the_fitted_link_is_the_one_that_was_there() -> None:
     assert link.bytes_per_second == pytest.approx(BYTES_PER_SECOND, rel=1e-3)
     assert link.latency_seconds == pytest.approx(LATENCY_SECONDS, rel=0.02)
     assert link.relative_error < 1e-3
+
+
+def test_the_time_of_a_channel_is_that_in_which_anything_is_on_the_way() -> None:
+    """`long` is on the way from 0 to 4; `short` passes it; the channel is idle from 5 to 6."""
+    spans = {"long": (0.0, 4.0), "short": (1.0, 2.0), "behind": (3.0, 5.0), "late": (6.0, 7.0)}
+    records = [TransferRecord(name, PULL, 100, *span) for name, span in spans.items()]
+    other = TransferRecord("short", Channel(WORKER, SERVER), 100, 1.5, 1.75)
+    found = {(r.channel, r.edge): seconds for r, seconds in service_seconds([other, *records])}
+    assert found == {
+        (PULL, "short"): 2.0,
+        (PULL, "long"): 2.0,
+        (PULL, "behind"): 1.0,
+        (PULL, "late"): 1.0,
+        (other.channel, "short"): 0.25,
+    }
 
 
 def test_a_transfer_without_events_has_no_cost_unless_estimated() -> None:

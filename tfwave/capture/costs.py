@@ -1,5 +1,6 @@
 """The costs that a bundle tells."""
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -80,11 +81,22 @@ def _link(steps: Sequence[_Served]) -> LinkModel:
 
 
 def service_seconds(records: Iterable[TransferRecord]) -> list[tuple[TransferRecord, float]]:
-    """How long its channel worked on each transfer of a step: since it started, or the one before it ended."""
-    last: dict[Channel, float] = {}
-    served: list[tuple[TransferRecord, float]] = []
+    """How long its channel worked until a transfer of a step ended: since the one before it did, or any started.
+
+    On each channel they sum to the time in which anything was on the way.
+    """
+    of_channel: dict[Channel, list[TransferRecord]] = defaultdict(list)
     for record in sorted(records, key=lambda r: r.end_seconds):
-        begin = max(record.start_seconds, last.get(record.channel, record.start_seconds))
-        served.append((record, max(0.0, record.end_seconds - begin)))
-        last[record.channel] = record.end_seconds
-    return served
+        of_channel[record.channel].append(record)
+    return [pair for records in of_channel.values() for pair in _served(records)]
+
+
+def _served(records: Sequence[TransferRecord]) -> list[tuple[TransferRecord, float]]:
+    """Of one channel's, in the order in which they ended."""
+    starts = [r.start_seconds for r in records]
+    begun = list(itertools.accumulate(reversed(starts), min))[::-1]  # the first of those that have yet to end
+    ends = [-math.inf, *(r.end_seconds for r in records)]
+    return [
+        (r, max(0.0, r.end_seconds - max(start, before)))
+        for r, start, before in zip(records, begun, ends, strict=False)
+    ]
