@@ -1,6 +1,7 @@
 """The command line: what it prints, and its exit codes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,13 @@ def test_plan_takes_measured_costs_from_a_bundle(tfwave: Command, bundle: Path) 
     assert document["costs"]["ops"] == "measured"
     assert [(o["source_device"], o["destination_device"]) for o in document["orders"]] == [(SERVER, WORKER)]
     assert [t["bytes"] for t in document["orders"][0]["transfers"]] == [100, 1_000_000, 2_000_000]
+
+
+def test_plan_says_how_far_its_forecast_of_the_captured_step_is_off(tfwave: Command, bundle: Path) -> None:
+    """The bundle's steps say 40 ms; the graph's own costs sum to less."""
+    assert re.search(
+        r"captured 40\.00 ms, simulated unordered 33\.80 ms: -15\.5%", tfwave("plan", bundle).out
+    )
 
 
 def test_seeds_choose_among_random_orders(tfwave: Command, graph: Path) -> None:

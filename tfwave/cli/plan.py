@@ -1,5 +1,6 @@
 """`tfwave plan`: decide an order."""
 
+import statistics
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -74,20 +75,26 @@ def plan_command(  # noqa: PLR0913, PLR0917
         return
     print_plan(plan)
     if source.bundle is not None:
-        _print_advice(source.bundle, plan)
+        _print_beside(source.bundle, plan)
     if output is not None:
         console.print(f"written to '{output}'")
 
 
-def _print_advice(bundle: Bundle, plan: Plan) -> None:
-    """What may help besides: an even load of the servers, steps that overlap."""
+def _print_beside(bundle: Bundle, plan: Plan) -> None:
+    """How far forecasts are off here; what may help besides: an even load of the servers, steps that overlap."""
+    captured = statistics.median(step.seconds for step in bundle.manifest.steps)
+    unordered = plan.predicted.unordered_seconds
+    console.print(
+        f"captured {milliseconds(captured)}, simulated unordered {milliseconds(unordered)}: "
+        f"{unordered / captured - 1:+.1%}"
+    )
     transfers = bundle.transfers.data
     loads = server_load(bundle.view, transfers, EstimateMissing(bundle_costs(bundle), bundle.view, transfers))
     if len(loads) > 1:
         print_loads(loads)
     advised = advise_overlap(bundle) if plan.policy != URGENCY else None
     if advised is not None and advised.passes:
-        share = 1 - advised.seconds / plan.predicted.unordered_seconds
+        share = 1 - advised.seconds / unordered
         console.print(
             f"steps that overlap: {advised.steps} a call could take {milliseconds(advised.seconds)} each, "
             f"{share:.0%} less:\n  tfwave rewrite TRAIN.pb --passes '{advised.passes}' -o OVERLAPPED.pb",
