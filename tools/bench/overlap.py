@@ -145,10 +145,10 @@ def _compare(
 
 
 def _blocks(jobs: dict[str, Job], mode: str, arguments: argparse.Namespace) -> Blocks:
-    measured = max(arguments.measured, jobs["overlapped"].steps)
     running = {"stock": jobs["stock"], mode: jobs["overlapped"]}
     return run_interleaved(
-        {name: lambda j=job: j.run(measured) for name, job in running.items()}, arguments.repeats
+        {name: lambda j=job: j.run(max(arguments.measured, j.steps)) for name, job in running.items()},
+        arguments.repeats,
     )
 
 
