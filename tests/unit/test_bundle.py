@@ -7,6 +7,7 @@ import pytest
 
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER
+from tfwave.capture.advice import advise_overlap
 from tfwave.capture.bundle import Bundle, is_bundle, load_bundle, missing_transfers, save_bundle
 from tfwave.capture.costs import bundle_costs, channel_links, service_seconds, time_oracle
 from tfwave.capture.step_stats import TransferRecord
@@ -200,3 +201,11 @@ def test_a_device_may_be_chosen() -> None:
     assert [o.channel for o in planned(small_bundle(), SERVER).orders] == [Channel(WORKER, SERVER)]
     with pytest.raises(GraphError, match=f"'/gone'; choose one of {SERVER}, {WORKER}"):
         planned(small_bundle(), "/gone")
+
+
+def test_workers_by_themselves_share_what_a_server_can_send() -> None:
+    alone, many = (advise_overlap(small_bundle(), workers) for workers in (1, 100))
+    wire = sum(SIZES[name] for name in ("v1", "v2", "v3")) / BYTES_PER_SECOND
+    assert many.seconds == pytest.approx(100 * wire, rel=0.02)
+    assert (many.steps, many.passes) == (1, "")
+    assert alone.seconds == pytest.approx(wire, rel=0.02)

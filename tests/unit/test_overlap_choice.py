@@ -75,7 +75,7 @@ def test_the_fewest_steps_are_chosen_that_more_do_not_better(step: StepLoad, exp
 
 def test_steps_that_wait_for_the_link_overlap_in_blocks() -> None:
     chosen = choose_overlap(STEP)
-    assert chosen == Overlap(32, 1 * MB, STEP.seconds(32, 1 * MB))
+    assert chosen == Overlap(32, 1 * MB, STEP.seconds(32, 1 * MB), STEP.seconds(1))
     assert chosen.passes == "split_variables{max_bytes=1048576},cross_step{steps=32}"
     assert chosen.seconds < 0.55 * STEP.seconds(1)
 
@@ -88,7 +88,7 @@ def test_blocks_are_as_large_as_pays() -> None:
 
 def test_steps_that_compute_all_the_time_do_not_overlap() -> None:
     chosen = choose_overlap(replace(STEP, compute_seconds=2.0))
-    assert chosen == Overlap(1, 0, 2.0)
+    assert chosen == Overlap(1, 0, 2.0, 2.0)
     assert chosen.passes == ""
 
 
@@ -101,18 +101,27 @@ def test_blocks_count_as_nodes() -> None:
     assert not large.fits(4, MB // 4)
 
 
-def test_the_load_is_of_the_worker_and_both_directions() -> None:
+def test_steps_of_which_a_server_serves_no_more_do_not_overlap() -> None:
+    """Two workers whose pulls and pushes fill the card of their server in turn."""
+    busy = replace(STEP, server_seconds=1.25)
+    assert choose_overlap(busy) == Overlap(1, 0, 1.25, 1.25)
+    less = replace(STEP, server_seconds=0.8)
+    assert choose_overlap(less).seconds == 0.8
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_load_is_of_the_worker_in_both_directions_and_of_the_busiest_server(workers: int) -> None:
+    """The first server sends one tensor of 3 s and receives one; the second sends two."""
     build = Builder()
-    build.const(SERVERS[0], "v")
-    build.const(SERVERS[1], "w")
-    build.op(WORKER, "first", [build.pair("v", SERVERS[0], WORKER), build.pair("w", SERVERS[1], WORKER)])
+    for server, name in ((0, "v"), (1, "w"), (1, "x")):
+        build.const(SERVERS[server], name)
+    pulled = [build.pair(name, SERVERS[server], WORKER) for server, name in ((0, "v"), (1, "w"), (1, "x"))]
+    build.op(WORKER, "first", pulled)
     build.op(WORKER, "second", ["first"])
     build.op(SERVERS[0], "apply", [build.pair("second", WORKER, SERVERS[0])])
     view = GraphView.of(*build.partitions.values())
     transfers = [replace(t, bytes=10) for t in find_transfers(view).data]
-    pulls = [t for t in transfers if t.channel.destination == WORKER]
-    pushes = [t for t in transfers if t.channel.source == WORKER]
     ops = dict.fromkeys(view.names, 0.0) | {"first": 1.0, "second": 1.0, "apply": 5.0}
     costs = FileCosts(ops, {t.node: 3.0 for t in transfers})
-    load = step_load(view, WORKER, pulls, pushes, costs)
-    assert load == StepLoad(2.0, (Sent(10, 3.0),) * 2, (Sent(10, 3.0),), len(view))
+    load = step_load(view, WORKER, transfers, costs, workers)
+    assert load == StepLoad(2.0, (Sent(10, 3.0),) * 3, (Sent(10, 3.0),), len(view), 6.0 * workers)

@@ -10,6 +10,7 @@ from tests.balanced import traced
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER, Builder
 from tfwave.capture.costs import bundle_costs
+from tfwave.capture.cards import card_of
 from tfwave.capture.step_stats import TransferRecord
 from tfwave.errors import MissingCost, PlanError
 from tfwave.graph.names import Channel
@@ -19,7 +20,7 @@ from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.whatif.change import Change
 from tfwave.whatif.predict import predict
-from tfwave.whatif.subject import Subject, bundle_subject, card_of, graph_subject
+from tfwave.whatif.subject import Subject, bundle_subject, graph_subject
 
 OP, APPLY = 1e-3, 100e-6
 

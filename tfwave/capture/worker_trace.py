@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tfwave.capture.cards import card_of
 from tfwave.capture.costs import channel_links, service_seconds
 from tfwave.capture.function import FunctionGraph
 from tfwave.capture.step_stats import TransferRecord
-from tfwave.cost.analytic import AnalyticCosts
+from tfwave.cost.analytic import AnalyticCosts, LinkModel
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.model import CostModel, CostSource
 from tfwave.cost.trace import TimeOracle
@@ -46,11 +47,12 @@ class TaskTrace:
 
 @dataclass(frozen=True)
 class CostedFunction:
-    """A function, its transfers with their traced sizes, and what ops and transfers cost."""
+    """A function, its transfers with their traced sizes, what ops and transfers cost, and the busiest card."""
 
     function: FunctionGraph
     transfers: tuple[Transfer, ...]
     costs: CostModel
+    card: LinkModel | None
 
 
 def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> CostedFunction:
@@ -83,7 +85,7 @@ def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> Cost
     links = channel_links(early)  # none, if no trace tells bytes
     links = {Channel(c.destination, c.source): link for c, link in links.items()} | links  # 3
     known = AnalyticCosts(traced, links) if links else traced
-    return CostedFunction(function, sized, EstimateMissing(known, function.view, sized))
+    return CostedFunction(function, sized, EstimateMissing(known, function.view, sized), card_of(early))
 
 
 def _as_seen(

@@ -49,6 +49,9 @@ def plan_command(  # noqa: PLR0913, PLR0917
     fetches: Fetches = None,
     seed: Annotated[int, typer.Option(help="Seed of the policies 'random' and 'search'.")] = 0,
     missing: Annotated[Missing, typer.Option(help="Refuse missing costs, or estimate them.")] = Missing.error,
+    workers: Annotated[
+        int, typer.Option(min=1, help="How many run the captured job at once, each by itself.")
+    ] = 1,
     as_json: JsonFlag = False,
 ) -> None:
     """Order the transfers of a graph, and say what that should give.
@@ -75,12 +78,12 @@ def plan_command(  # noqa: PLR0913, PLR0917
         return
     print_plan(plan)
     if source.bundle is not None:
-        _print_beside(source.bundle, plan)
+        _print_beside(source.bundle, plan, workers)
     if output is not None:
         console.print(f"written to '{output}'")
 
 
-def _print_beside(bundle: Bundle, plan: Plan) -> None:
+def _print_beside(bundle: Bundle, plan: Plan, workers: int) -> None:
     """How far forecasts are off here; what may help besides: an even load of the servers, steps that overlap."""
     captured = statistics.median(step.seconds for step in bundle.manifest.steps)
     unordered = plan.predicted.unordered_seconds
@@ -92,9 +95,9 @@ def _print_beside(bundle: Bundle, plan: Plan) -> None:
     loads = server_load(bundle.view, transfers, EstimateMissing(bundle_costs(bundle), bundle.view, transfers))
     if len(loads) > 1:
         print_loads(loads)
-    advised = advise_overlap(bundle) if plan.policy != URGENCY else None
+    advised = advise_overlap(bundle, workers) if plan.policy != URGENCY else None
     if advised is not None and advised.passes:
-        share = 1 - advised.seconds / unordered
+        share = 1 - advised.seconds / max(unordered, advised.single_seconds)
         console.print(
             f"steps that overlap: {advised.steps} a call could take {milliseconds(advised.seconds)} each, "
             f"{share:.0%} less:\n  tfwave rewrite TRAIN.pb --passes '{advised.passes}' -o OVERLAPPED.pb",

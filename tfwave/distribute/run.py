@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tfwave.capture.cards import OnCard
 from tfwave.capture.function import FunctionGraph, capture_function, function_name
 from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import CostedFunction, function_costs
@@ -206,7 +207,7 @@ class Run:
             traces = self._servers.stop_trace()
             costed = function_costs(self._functions[name], traces)
             draft = plan_function(costed, self.settings.policy, self._devices)
-            steps = None if costed.function.overlaps else choose_steps(_load(costed))
+            steps = None if costed.function.overlaps else choose_steps(_load(costed, len(self._devices)))
         except TfwaveError as err:
             self._try_again(name, progress, err)
             return
@@ -297,10 +298,6 @@ def _refuse_proxies(enforcers: Mapping[str, str]) -> None:
             )
 
 
-def _load(costed: CostedFunction) -> StepLoad:
-    function = costed.function
-    pulls, pushes = (
-        [t for t in costed.transfers if t.key in side]
-        for side in ({t.key for t in function.pulls}, {t.key for t in function.pushes})
-    )
-    return step_load(function.view, function.worker, pulls, pushes, costed.costs)
+def _load(costed: CostedFunction, workers: int) -> StepLoad:
+    function, costs = costed.function, OnCard(costed.costs, costed.card)
+    return step_load(function.view, function.worker, costed.transfers, costs, workers)

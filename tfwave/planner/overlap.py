@@ -1,14 +1,17 @@
 """How many training steps one call should make, so that they overlap, and into which blocks to cut tensors."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from tfwave.cost.model import CostModel
+from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer, device_ops
 from tfwave.graph.view import GraphView
+from tfwave.planner.workers import pulling_devices
 
 CHOICES = (1, 2, 4, 8, 16, 32)
 WORTH_WHILE = 0.02
@@ -41,12 +44,15 @@ class StepLoad:
         pulls: all transfers to it.
         pushes: all transfers from it.
         nodes: of the step's graph.
+        server_seconds: that the card of the busiest server is busy, in its busier direction, for a step of each
+            worker.
     """
 
     compute_seconds: float
     pulls: Sequence[Sent]
     pushes: Sequence[Sent]
     nodes: int
+    server_seconds: float = 0.0
 
     def seconds(self, steps: int, block_bytes: int = 0) -> float:
         """Of a step, at least, if so many make a call, and tensors are cut into blocks of that size.
@@ -54,12 +60,12 @@ class StepLoad:
         The bound of a flow shop: a call begins with the pulls of its first step and ends with the pushes of its
         last. Between them the busier direction has the others to do, and each step waits while a block is pushed
         whole before it is pulled again. Blocks take as long as the tensor they are of: one is on the wire while the
-        next is made ready.
+        next is made ready. However steps overlap, no server serves more of them than its card takes.
         """
         pull, push = (math.fsum(s.seconds for s in sent) for sent in (self.pulls, self.pushes))
         largest = max((_block_seconds(s, block_bytes) for s in (*self.pulls, *self.pushes)), default=0.0)
         wire = pull + push + (steps - 1) * (max(pull, push) + largest)
-        return max(self.compute_seconds, wire / steps)
+        return max(self.compute_seconds, wire / steps, self.server_seconds)
 
     def fits(self, steps: int, block_bytes: int) -> bool:
         """Whether a call's graph and what it pulls stay within `MOST_NODES` and `MOST_BYTES`."""
@@ -70,11 +76,15 @@ class StepLoad:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Steps a call, and the bytes of the largest block (0: tensors stay whole); `seconds` a step at least takes."""
+    """Steps a call, and the bytes of the largest block (0: tensors stay whole).
+
+    `seconds` is what a step at least takes so, `single_seconds` with one step a call.
+    """
 
     steps: int
     block_bytes: int
     seconds: float
+    single_seconds: float
 
     @property
     def passes(self) -> str:
@@ -86,19 +96,42 @@ class Overlap:
 
 
 def step_load(
-    view: GraphView, device: str, pulls: Iterable[Transfer], pushes: Iterable[Transfer], costs: CostModel
+    view: GraphView, device: str, transfers: Sequence[Transfer], costs: CostModel, workers: int = 1
 ) -> StepLoad:
     """The load of the worker at `device` in a graph that makes one step.
+
+    Args:
+        view: the graph, all partitions joined.
+        device: a device that pulls.
+        transfers: all of the graph.
+        costs: what a transfer takes on a card that it has to itself.
+        workers: how many run the graph, each by itself.
 
     Raises:
         MissingCost: a cost is not known; names it.
     """
+    task = task_of(device)
     return StepLoad(
         math.fsum(costs.op_seconds(view, node) for node in device_ops(view, device)),
-        tuple(Sent(t.bytes, costs.transfer_seconds(t)) for t in pulls),
-        tuple(Sent(t.bytes, costs.transfer_seconds(t)) for t in pushes),
+        tuple(_sent(t, costs) for t in transfers if t.channel.destination == device),
+        tuple(_sent(t, costs) for t in transfers if task_of(t.channel.source) == task),
         len(view),
+        workers * _busiest_server(view, transfers, costs),
     )
+
+
+def _sent(transfer: Transfer, costs: CostModel) -> Sent:
+    return Sent(transfer.bytes, costs.transfer_seconds(transfer))
+
+
+def _busiest_server(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> float:
+    pulling = {task_of(device) for device in pulling_devices(view, transfers)}
+    busy: dict[tuple[str, bool], list[float]] = defaultdict(list)
+    for transfer in transfers:
+        seconds = costs.transfer_seconds(transfer)
+        busy[task_of(transfer.channel.source), True].append(seconds)
+        busy[task_of(transfer.channel.destination), False].append(seconds)
+    return max((math.fsum(of) for (task, _), of in busy.items() if task not in pulling), default=0.0)
 
 
 def choose_overlap(step: StepLoad) -> Overlap:
@@ -106,7 +139,7 @@ def choose_overlap(step: StepLoad) -> Overlap:
     best = min(BLOCKS, key=lambda size: step.seconds(CHOICES[-1], size))
     steps = choose_steps(step, best)
     block = choose_blocks(step, steps) if steps > 1 else 0
-    return Overlap(steps, block, step.seconds(steps, block))
+    return Overlap(steps, block, step.seconds(steps, block), step.seconds(1))
 
 
 def choose_steps(step: StepLoad, block_bytes: int = 0) -> int:

@@ -1,18 +1,17 @@
 """The job that is asked about: as captured, with what is known of its costs and of the network."""
 
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tfwave.balance.holdings import Holdings
 from tfwave.capture.bundle import Bundle
+from tfwave.capture.cards import card_of
 from tfwave.capture.costs import bundle_costs, channel_links
-from tfwave.capture.step_stats import TransferRecord
 from tfwave.cost.analytic import AnalyticCosts, LinkModel
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.model import CostModel
-from tfwave.graph.names import Channel, task_of
+from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfers
 from tfwave.graph.view import GraphView
 
@@ -77,27 +76,3 @@ def bundle_subject(bundle: Bundle, job: str) -> Subject:
         {channel: link.latency_seconds for channel, link in links.items()},
         statistics.median(step.seconds for step in bundle.manifest.steps),
     )
-
-
-def card_of(traced: Iterable[Iterable[TransferRecord]]) -> LinkModel | None:
-    """The network card that moved the most bytes in one direction, fitted to all that passed it.
-
-    The others may have been faster than what they had to move tells. None where no bytes were traced.
-    """
-    steps = [list(records) for records in traced]
-    moved: dict[Channel, int] = defaultdict(int)
-    for record in (record for records in steps for record in records):
-        for port in _ports(record.channel):
-            moved[port] += record.bytes
-    if not any(moved.values()):
-        return None
-    busiest = min(moved, key=lambda port: (-moved[port], port))
-    through = (
-        [replace(r, channel=busiest) for r in records if busiest in _ports(r.channel)] for records in steps
-    )
-    return channel_links(through)[busiest]
-
-
-def _ports(channel: Channel) -> tuple[Channel, Channel]:
-    """What the card of a task sends, and what that of another receives."""
-    return Channel(task_of(channel.source), ""), Channel("", task_of(channel.destination))

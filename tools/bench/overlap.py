@@ -136,7 +136,7 @@ def _compare(
         "advice": forecast_against(
             blocks,
             "overlapped",
-            single["predicted"]["unordered_seconds"],
+            max(single["predicted"]["unordered_seconds"], chosen["chosen"]["single_seconds"]),
             chosen["chosen"]["seconds"],
         ),
         "equal_losses_and_weights": equal,

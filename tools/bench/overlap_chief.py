@@ -52,6 +52,7 @@ class Worker:
         self.steps = 1
         self._number = 0
         self._advised: Overlap | None = None
+        self._workers = len(cluster["worker"]) // len(request["workers"])
         self._bytes = self._training.bytes
         self._feeds = [self._training.number.name]
         self._fetches = [[loss.name for loss in self._training.losses]]
@@ -88,7 +89,7 @@ class Worker:
         plan = plan_bundle(bundle)
         save_plan(plan, Path(out, "plan.pb"))
         if self.steps == 1:
-            self._advised = advise_overlap(bundle)
+            self._advised = advise_overlap(bundle, self._workers)
         return {
             "advised": asdict(self._advised) if self._advised else None,
             "predicted": asdict(plan.predicted),
@@ -105,6 +106,7 @@ class Worker:
             steps or advised.steps,
             advised.block_bytes if block_bytes is None else block_bytes,
             advised.seconds,
+            advised.single_seconds,
         )
         begin = time.perf_counter()
         remarks = self._rewrite(chosen)
