@@ -109,7 +109,7 @@ def _compare_orders(jobs: dict[str, Job], arguments: argparse.Namespace) -> dict
     expected = answer["predicted"]
     return {
         **answer,
-        "modes": figures(blocks, "stock", 2 * _wire_seconds(answer["bytes"], arguments)),
+        "modes": figures(blocks, "stock", 2 * _wire_seconds(answer, arguments)),
         "forecast": forecast_against(
             blocks, "ordered", expected["unordered_seconds"], answer["ordered_seconds"]
         ),
@@ -126,7 +126,7 @@ def _compare(
     calls = -(-arguments.check // overlapped.steps)
     equal = _equal(jobs, calls * overlapped.steps) if same else None
     blocks = _blocks(jobs, "overlapped", arguments)
-    pull, largest = (_wire_seconds(answer[key], arguments) for key in ("bytes", "largest"))
+    pull, largest = _wire_seconds(answer, arguments), wire_seconds([answer["largest"]], arguments.rate)
     seconds = answer["ordered_seconds"] / overlapped.steps
     return {
         **chosen,
@@ -152,9 +152,10 @@ def _blocks(jobs: dict[str, Job], mode: str, arguments: argparse.Namespace) -> B
     )
 
 
-def _wire_seconds(size: int, arguments: argparse.Namespace) -> float:
-    """What the busiest card takes for tensors that each worker pulls, or pushes."""
-    return wire_seconds([size], arguments.rate) * max(1.0, arguments.workers / arguments.servers)
+def _wire_seconds(answer: dict[str, Any], arguments: argparse.Namespace) -> float:
+    """What all pulls of a step, or all pushes, take on the busiest card: a worker's, or a server's."""
+    busiest = max(answer["bytes"], arguments.workers * answer["server_bytes"])
+    return wire_seconds([busiest], arguments.rate)
 
 
 def _checked(what: object, answer: dict[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,6 @@ class Worker:
         self._number = 0
         self._advised: Overlap | None = None
         self._workers = len(cluster["worker"]) // len(request["workers"])
-        self._bytes = self._training.bytes
         self._feeds = [self._training.number.name]
         self._fetches = [[loss.name for loss in self._training.losses]]
         self._targets = [self._training.train.name]
@@ -95,7 +94,8 @@ class Worker:
             "predicted": asdict(plan.predicted),
             "ordered_seconds": plan.predicted.ordered_seconds,
             "orders": [f"{o.channel} {o.discipline} {len(o.transfers)}" for o in plan.orders],
-            "bytes": self._bytes,
+            "bytes": self._training.bytes,
+            "server_bytes": self._training.server_bytes,
             "largest": max(t.bytes for t in plan.transfers),
         }
 

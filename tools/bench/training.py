@@ -1,5 +1,6 @@
 """Training graphs of `tf_keras.applications` for Sessions: variables on the servers, a step for each worker."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ class Training:
     """The tensors that read all variables, by name."""
     bytes: int
     """Of the trained variables."""
+    server_bytes: int
+    """Of those on the server that has most."""
 
 
 def build_training(  # noqa: PLR0913, PLR0917
@@ -58,13 +61,17 @@ def build_training(  # noqa: PLR0913, PLR0917
                 network = network or _network(model, image, first_matrix)
                 made = len(graph.get_operations())
                 loss = tf.reduce_mean(tf.square(network(images, training=True)))
-                statistics += [op for op in graph.get_operations()[made:] if op.type in _UPDATES]
+                updates = [op for op in graph.get_operations()[made:] if op.type in _UPDATES]
+                statistics = statistics or updates  # of one replica: those of several would race
                 losses.append(loss)
                 gradients.append(v1.gradients(loss, network.trainable_variables))
         train = _train(v1, network.trainable_variables, gradients, statistics)
         reads = [variable.read_value().name for variable in network.variables]
-        size = sum(v.shape.num_elements() * v.dtype.size for v in network.trainable_variables)
-        return Training(graph, number, losses, train, _reset(tf, network.variables), reads, size)
+        sizes = Counter[str]()
+        for variable in network.trainable_variables:
+            sizes[variable.device] += variable.shape.num_elements() * variable.dtype.size
+        reset = _reset(tf, network.variables)
+        return Training(graph, number, losses, train, reset, reads, sizes.total(), max(sizes.values()))
 
 
 def _network(model: str, image: int, first_matrix: bool) -> Any:
