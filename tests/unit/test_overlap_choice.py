@@ -102,11 +102,17 @@ def test_blocks_count_as_nodes() -> None:
 
 
 def test_steps_of_which_a_server_serves_no_more_do_not_overlap() -> None:
-    """Two workers whose pulls and pushes fill the card of their server in turn."""
-    busy = replace(STEP, server_seconds=1.25)
+    """Two workers, each by itself, whose pulls and pushes fill the card of their server in turn."""
+    busy = replace(STEP, served=(0.625, 0.5), workers=2)
     assert choose_overlap(busy) == Overlap(1, 0, 1.25, 1.25)
-    less = replace(STEP, server_seconds=0.8)
+    less = replace(STEP, served=(0.4, 0.3), workers=2)
     assert choose_overlap(less).seconds == 0.8
+
+
+def test_replicas_of_one_graph_share_the_servers_card_in_each_direction() -> None:
+    both = replace(STEP, served=(1.2, 1.2))
+    assert both.seconds(1) == pytest.approx(2.4)
+    assert both.seconds(4, 10 * MB) == pytest.approx(flow_shop_floor(4, 1.2, 0.1))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -124,4 +130,4 @@ def test_the_load_is_of_the_worker_in_both_directions_and_of_the_busiest_server(
     ops = dict.fromkeys(view.names, 0.0) | {"first": 1.0, "second": 1.0, "apply": 5.0}
     costs = FileCosts(ops, {t.node: 3.0 for t in transfers})
     load = step_load(view, WORKER, transfers, costs, workers)
-    assert load == StepLoad(2.0, (Sent(10, 3.0),) * 3, (Sent(10, 3.0),), len(view), 6.0 * workers)
+    assert load == StepLoad(2.0, (Sent(10, 3.0),) * 3, (Sent(10, 3.0),), len(view), (6.0, 0.0), workers)

@@ -44,15 +44,16 @@ class StepLoad:
         pulls: all transfers to it.
         pushes: all transfers from it.
         nodes: of the step's graph.
-        server_seconds: that the card of the busiest server is busy, in its busier direction, for a step of each
-            worker.
+        served: seconds in which the busiest server sends, and receives, for a step of all workers of the graph.
+        workers: how many run such a step, each by itself.
     """
 
     compute_seconds: float
     pulls: Sequence[Sent]
     pushes: Sequence[Sent]
     nodes: int
-    server_seconds: float = 0.0
+    served: tuple[float, float] = (0.0, 0.0)
+    workers: int = 1
 
     def seconds(self, steps: int, block_bytes: int = 0) -> float:
         """Of a step, at least, if so many make a call, and tensors are cut into blocks of that size.
@@ -60,12 +61,16 @@ class StepLoad:
         The bound of a flow shop: a call begins with the pulls of its first step and ends with the pushes of its
         last. Between them the busier direction has the others to do, and each step waits while a block is pushed
         whole before it is pulled again. Blocks take as long as the tensor they are of: one is on the wire while the
-        next is made ready. However steps overlap, no server serves more of them than its card takes.
+        next is made ready. That holds for the card of the worker, and for that of a server, which workers by
+        themselves can keep busy in both directions, but no more than that.
         """
         pull, push = (math.fsum(s.seconds for s in sent) for sent in (self.pulls, self.pushes))
         largest = max((_block_seconds(s, block_bytes) for s in (*self.pulls, *self.pushes)), default=0.0)
-        wire = pull + push + (steps - 1) * (max(pull, push) + largest)
-        return max(self.compute_seconds, wire / steps, self.server_seconds)
+        wires = (
+            (pull + push + (steps - 1) * (max(pull, push) + largest)) / steps
+            for pull, push in ((pull, push), self.served)
+        )
+        return max(self.compute_seconds, *wires, self.workers * max(self.served))
 
     def fits(self, steps: int, block_bytes: int) -> bool:
         """Whether a call's graph and what it pulls stay within `MOST_NODES` and `MOST_BYTES`."""
@@ -116,7 +121,8 @@ def step_load(
         tuple(_sent(t, costs) for t in transfers if t.channel.destination == device),
         tuple(_sent(t, costs) for t in transfers if task_of(t.channel.source) == task),
         len(view),
-        workers * _busiest_server(view, transfers, costs),
+        _busiest_server(view, transfers, costs),
+        workers,
     )
 
 
@@ -124,14 +130,18 @@ def _sent(transfer: Transfer, costs: CostModel) -> Sent:
     return Sent(transfer.bytes, costs.transfer_seconds(transfer))
 
 
-def _busiest_server(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> float:
+def _busiest_server(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> tuple[float, float]:
+    """What it sends and receives, in seconds; none, where nobody pulls."""
     pulling = {task_of(device) for device in pulling_devices(view, transfers)}
-    busy: dict[tuple[str, bool], list[float]] = defaultdict(list)
+    sends: dict[str, list[float]] = defaultdict(list)
+    receives: dict[str, list[float]] = defaultdict(list)
     for transfer in transfers:
         seconds = costs.transfer_seconds(transfer)
-        busy[task_of(transfer.channel.source), True].append(seconds)
-        busy[task_of(transfer.channel.destination), False].append(seconds)
-    return max((math.fsum(of) for (task, _), of in busy.items() if task not in pulling), default=0.0)
+        sends[task_of(transfer.channel.source)].append(seconds)
+        receives[task_of(transfer.channel.destination)].append(seconds)
+    servers = (sends.keys() | receives.keys()) - pulling
+    loads = [(math.fsum(sends[task]), math.fsum(receives[task])) for task in sorted(servers)]
+    return max(loads, key=max, default=(0.0, 0.0))
 
 
 def choose_overlap(step: StepLoad) -> Overlap:

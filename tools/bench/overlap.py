@@ -94,11 +94,12 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
             for name in ("stock", "overlapped")
         }
         single = _compare_orders(jobs, arguments)
+        several = arguments.steps or [None] * (single["advised"]["steps"] > 1)
         return {
             "settings": vars(arguments),
             "cores": os.cpu_count(),
             "one_step_a_call": single,
-            "results": [_compare(jobs, single, steps, arguments) for steps in arguments.steps or [None]],
+            "results": [_compare(jobs, single, steps, arguments) for steps in several],
         }
 
 
