@@ -1,0 +1,1 @@
+"""Memory of steps: profiles, node groups and their pairs, and the pools that they share."""

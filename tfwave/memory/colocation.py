@@ -1,0 +1,178 @@
+"""The planner of co-located jobs: how finely each is cut, and how far apart they start."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tfwave.cost.model import CostModel
+from tfwave.errors import PlanError
+from tfwave.graph.view import GraphView
+from tfwave.memory.groups import LevelledStep, NodeGroup, levelled
+from tfwave.memory.profile import MemoryProfile
+from tfwave.memory.schedule import (
+    GroupedJob,
+    Slot,
+    check_slots,
+    in_turn,
+    modelled_peak,
+    modelled_seconds,
+    nothing_done,
+)
+from tfwave.memory.waves import can_finish, fits, room, waves
+
+FINENESSES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Into how many parts the planner tries to cut each job's rise to its peak; 0 leaves its step in one group."""
+
+_ROUNDING = 1e-9
+
+_Candidate = tuple[Sequence[GroupedJob], tuple[Slot, ...]]
+
+
+@dataclass(frozen=True)
+class JobStep:
+    """One step of a job that shares a device with others: its graph, and what its ops take, in bytes and seconds.
+
+    `slowed_at_most` is as in `GroupedJob`.
+
+    Raises:
+        PlanError: `slowed_at_most` is below 0 or not a number.
+    """
+
+    name: str
+    view: GraphView
+    profile: MemoryProfile
+    costs: CostModel
+    slowed_at_most: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a share that is none."""
+        if self.slowed_at_most is not None and not self.slowed_at_most >= 0:
+            raise PlanError(
+                f"the job '{self.name}' allows to be slowed by {self.slowed_at_most}: give a share of 0 or more"
+            )
+
+
+@dataclass(frozen=True)
+class Colocation:
+    """The slots of one step of each job, with what they take by the model.
+
+    Raises:
+        PlanError: a group without its turn or out of turn, or slots without room under the limit.
+    """
+
+    jobs: tuple[GroupedJob, ...]
+    slots: tuple[Slot, ...]
+    limit_bytes: int
+
+    def __post_init__(self) -> None:
+        """Hold what every user of the slots relies on."""
+        check_slots(self.jobs, self.slots)
+        if not fits(self.jobs, self.slots, self.limit_bytes):
+            raise PlanError(
+                f"the slots take {self.peak_bytes} bytes by the model, which leaves too little of the limit of "
+                f"{self.limit_bytes}: plan again, or raise the limit"
+            )
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """The most that the jobs hold together at once; the margin is not in it."""
+        return modelled_peak(self.jobs, self.slots)
+
+    @cached_property
+    def seconds(self) -> float:
+        """In which each job makes one step."""
+        return modelled_seconds(self.jobs, self.slots)
+
+    @property
+    def in_turn_seconds(self) -> float:
+        """The same, one job after the other."""
+        return modelled_seconds(self.jobs, in_turn(self.jobs))
+
+    @property
+    def is_in_turn(self) -> bool:
+        """Does nothing run side by side?"""
+        return all(len(slot) == 1 for slot in self.slots)
+
+    def slowed(self, job: GroupedJob) -> float:
+        """By what share a job's steps come slower than if it ran alone."""
+        return self.seconds / job.seconds - 1 if job.seconds else 0.0
+
+
+def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
+    """The slots that take the least time of those that keep to the limit, with a margin fixed in advance.
+
+    Tries several finenesses of node groups, each job as the first, and all offsets; equal times go to fewer slots,
+    then to the lower peak, then to what was tried first. Each job makes one step in each round of the slots: one
+    after the other is what is left where nothing else fits, and the slowest for all.
+
+    Raises:
+        PlanError: no job, or two of one name; a job does not fit, alone or beside what the others hold between
+            their steps; or no way fits in which each job is slowed by no more than it allows. Names the job.
+        GraphError: as `node_groups`.
+        MissingCost: as `node_groups`.
+    """
+    if not steps:
+        raise PlanError("there is no job to plan: give one or more")
+    ordered = sorted(steps, key=lambda step: step.name)
+    levels = [levelled(step.view, step.profile, step.costs) for step in ordered]
+    tried = [_grouped(ordered, levels, fineness) for fineness in FINENESSES]
+    candidates = [candidate for jobs in tried for candidate in _candidates(jobs, limit_bytes)]
+    if not candidates:
+        raise _no_room(tried[0], limit_bytes)
+    jobs, slots = min(candidates, key=_rank)
+    found = Colocation(tuple(sorted(jobs, key=lambda job: job.name)), slots, limit_bytes)
+    for job in found.jobs:
+        if job.slowed_at_most is not None and found.slowed(job) > job.slowed_at_most + _ROUNDING:
+            raise PlanError(
+                f"the steps of the job '{job.name}' come {found.slowed(job):.0%} slower at the least, "
+                f"and it allows {job.slowed_at_most:.0%}: run it without the others, or allow more"
+            )
+    return found
+
+
+def _grouped(steps: Sequence[JobStep], levels: Sequence[LevelledStep], fineness: int) -> list[GroupedJob]:
+    """The jobs in groups of so many parts of each one's rise from `resident` to its peak; at 0 in one group."""
+    return [
+        GroupedJob(step.name, _cut(level, fineness), step.profile.resident, step.slowed_at_most)
+        for step, level in zip(steps, levels, strict=True)
+    ]
+
+
+def _cut(step: LevelledStep, fineness: int) -> tuple[NodeGroup, ...]:
+    rise = sum(group.transient for group in step.whole)
+    return step.cut(max(1, math.ceil(rise / fineness))) if fineness else step.whole
+
+
+def _candidates(jobs: Sequence[GroupedJob], limit_bytes: int) -> Iterator[_Candidate]:
+    """All that is tried with jobs in their groups: jobs by who comes first, and their slots."""
+    by_rise = sorted(jobs, key=lambda job: (-job.needs[0], job.name))
+    offsets = range(max(len(job.groups) for job in jobs) + 1)
+    for first in by_rise:
+        order = (first, *(job for job in by_rise if job is not first))
+        if can_finish(order, nothing_done(order), limit_bytes):
+            yield from ((order, waves(order, offset, limit_bytes)) for offset in offsets)
+
+
+def _rank(candidate: _Candidate) -> tuple[float, int, int]:
+    """What a candidate is chosen by, least first: seconds to 9 digits, slots, bytes."""
+    jobs, slots = candidate
+    return float(f"{modelled_seconds(jobs, slots):.9g}"), len(slots), modelled_peak(jobs, slots)
+
+
+def _no_room(jobs: Sequence[GroupedJob], limit_bytes: int) -> PlanError:
+    """The error for jobs that do not even fit one after the other: about the one that needs the most."""
+    usable = room(limit_bytes, 1)
+    limits = f"of the limit of {limit_bytes} bytes, {usable} are left by the margin"
+    for job in sorted(jobs, key=lambda job: (-job.peak, job.name)):
+        if job.peak > usable:
+            return PlanError(
+                f"the job '{job.name}' alone peaks at {job.peak} bytes by the model, and {limits}: "
+                "give it a smaller batch, or raise the limit"
+            )
+    largest = min(jobs, key=lambda job: (-job.needs[0], job.name))
+    others = sum(job.resident for job in jobs) - largest.resident
+    return PlanError(
+        f"the job '{largest.name}' peaks at {largest.peak} bytes beside the {others} that the other jobs hold "
+        f"between their steps, and {limits}: take fewer jobs, give it a smaller batch, or raise the limit"
+    )

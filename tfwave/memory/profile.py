@@ -1,0 +1,44 @@
+"""What a step's ops do to the memory of one device."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class OpMemory:
+    """What one op does to the pool, in bytes.
+
+    Attributes:
+        node: its name.
+        takes: of the outputs that it allocates and that live on when it is done; none for what shares a buffer.
+        scratch: held only while it runs.
+        gives: of the tensors that are freed once it has run, its own included.
+    """
+
+    node: str
+    takes: int
+    scratch: int
+    gives: int
+
+    @property
+    def net(self) -> int:
+        """What stays allocated by it; negative where it frees more."""
+        return self.takes - self.gives
+
+
+@dataclass(frozen=True)
+class MemoryProfile:
+    """A step on one device: its ops in the order in which they ran, and what lies there all the time, in bytes."""
+
+    device: str
+    ops: Sequence[OpMemory]
+    resident: int
+
+    @property
+    def peak(self) -> int:
+        """The most that is allocated at once, resident variables included."""
+        held = highest = self.resident
+        for op in self.ops:
+            highest = max(highest, held + op.takes + op.scratch)
+            held += op.net
+        return highest
