@@ -8,7 +8,9 @@ from setuptools import find_packages, setup
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 TENSORFLOW = ">=2.19,<2.22"  # tfwave.runtime.native.SUPPORTED
 
+PLOT = ["matplotlib>=3.8"]
 TEST = [
+    *PLOT,
     "hypothesis>=6.100",
     "networkx>=3.2",
     "pytest>=8.2",
@@ -49,6 +51,7 @@ setup(
         "tensorflow": [f"tensorflow{TENSORFLOW}"],
         "cpu": [f"tensorflow-cpu{TENSORFLOW}"],
         "demo": [f"tf_keras{TENSORFLOW}"],
+        "plot": PLOT,
         "test": TEST,
         "dev": DEV,
     },

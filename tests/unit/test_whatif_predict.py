@@ -9,8 +9,8 @@ import pytest
 from tests.balanced import traced
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER, Builder
-from tfwave.capture.costs import bundle_costs
 from tfwave.capture.cards import card_of
+from tfwave.capture.costs import bundle_costs
 from tfwave.capture.step_stats import TransferRecord
 from tfwave.errors import MissingCost, PlanError
 from tfwave.graph.names import Channel

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from tfwave.graph.names import Channel
 from tfwave.proto.tensorflow_pb2 import NodeExecStats, StepStats
 
-_TRANSFER = "RecvTensor"
+TRANSFER_EVENT = "RecvTensor"
+"""What TensorFlow calls each arrival; all other events are runs of ops."""
 _LABEL = re.compile(
     r"(?:\[[^]]*\] )*(?P<edge>edge_.+) from (?P<source>\S+) to (?P<destination>\S+)", re.DOTALL
 )
@@ -30,19 +31,24 @@ class TransferRecord:
 def op_seconds(stats: StepStats) -> Iterator[tuple[tuple[str, str], float]]:
     """((device, node), seconds of the kernel) of each op that ran."""
     for device, event in _events(stats):
-        if event.node_name != _TRANSFER:
+        if event.node_name != TRANSFER_EVENT:
             yield (device, event.node_name), _kernel_seconds(event)
 
 
 def transfer_records(stats: StepStats) -> list[TransferRecord]:
     """The transfers that were traced, by end; TensorFlow may lose some."""
-    origin = min((e.all_start_micros for _, e in _events(stats) if e.all_start_micros), default=0)
+    origin = first_micros(stats)
     records = [
         record
         for _, event in _events(stats)
-        if event.node_name == _TRANSFER and (record := _record(event, origin)) is not None
+        if event.node_name == TRANSFER_EVENT and (record := _record(event, origin)) is not None
     ]
     return sorted(records, key=lambda r: (r.end_seconds, r.edge, r.channel))
+
+
+def first_micros(stats: StepStats) -> int:
+    """When the first event of a step began, on the clock of its task."""
+    return min((e.all_start_micros for _, e in _events(stats) if e.all_start_micros), default=0)
 
 
 def _events(stats: StepStats) -> Iterator[tuple[str, NodeExecStats]]:

@@ -11,6 +11,7 @@ from tfwave.cli.errors import said_in_one_line
 from tfwave.cli.inspect import inspect_command
 from tfwave.cli.launch import CONTEXT as LAUNCH_CONTEXT
 from tfwave.cli.launch import launch_command
+from tfwave.cli.memory import memory_command
 from tfwave.cli.passes import passes_command
 from tfwave.cli.plan import plan_command
 from tfwave.cli.rewrite import rewrite_command, undo_command
@@ -30,6 +31,7 @@ app.command("inspect")(inspect_command)
 app.command("plan")(plan_command)
 app.command("balance")(balance_command)
 app.command("simulate")(simulate_command)
+app.command("memory")(memory_command)
 app.command("timeline-diff")(timeline_diff_command)
 app.command("rewrite")(rewrite_command)
 app.command("undo")(undo_command)

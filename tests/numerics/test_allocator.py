@@ -1,0 +1,103 @@
+"""A CPU pool with a limit, in processes of their own: it is there once for all that a process runs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tfwave.runtime.allocator import AllocatorSettings, Device
+from tfwave.runtime.gpu_memory import gpu_options
+
+pytestmark = pytest.mark.tensorflow
+
+ROOT = Path(__file__).parent.parent.parent
+LIMIT_MB = 64
+PROGRAM = """
+import json, sys
+from tfwave.errors import TfwaveError
+from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
+set_up(AllocatorSettings({limit} << 20))
+import tensorflow as tf
+from tensorflow.python.util import _pywrap_util_port
+found = {{"onednn": _pywrap_util_port.IsMklEnabled(), "said": ""}}
+
+def hold(megabytes):
+    return tf.raw_ops.Empty(shape=[megabytes << 18], dtype=tf.float32)
+
+def fits(megabytes):
+    try:
+        hold(megabytes)
+    except tf.errors.ResourceExhaustedError:
+        return False
+    return True
+
+{steps}
+print(json.dumps(found))
+"""
+FITS = """
+found["said"] = one_region()
+held = [hold(1) for _ in range(20)]
+del held
+found["fits"] = fits({under}), fits({over})
+"""
+APART = """
+held = [hold(1) for _ in range(20)]
+del held
+found["fits"] = fits({under}), fits({over})
+try:
+    one_region()
+except TfwaveError as err:
+    found["said"] = str(err)
+"""
+
+
+def run(steps: str) -> dict[str, Any]:
+    """What a program prints; TensorFlow waits 10 s before each of its refusals."""
+    steps = steps.format(under=LIMIT_MB - 4, over=LIMIT_MB + 1)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TF_CPU", "TF_ENABLE"))}
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(limit=LIMIT_MB, steps=steps)],
+        cwd=ROOT,
+        env=kept | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+        timeout=110,
+    )
+    return json.loads(ran.stdout)
+
+
+def test_of_one_region_all_can_be_had_again() -> None:
+    found = run(FITS)
+    assert found["fits"] == [True, False]
+    assert found["said"] == f"CPU pool of {LIMIT_MB} MB: one region of {LIMIT_MB - 3} MB or more"
+    assert not found["onednn"]
+
+
+def test_regions_stay_apart() -> None:
+    """What is free in all would be enough."""
+    found = run(APART)
+    assert found["fits"] == [False, False]
+    assert f"has no {LIMIT_MB - 3} MB in one piece any more" in found["said"]
+
+
+def test_gpu_options_have_what_was_set() -> None:
+    settings = AllocatorSettings(512 << 20, Device.GPU, growth=False, padding_fraction=0.25)
+    options = gpu_options(settings)
+    config = tf.compat.v1.ConfigProto.FromString(
+        tf.compat.v1.ConfigProto(gpu_options=options).SerializeToString()
+    )
+    experimental = config.gpu_options.experimental
+    assert not config.gpu_options.allow_growth
+    assert experimental.internal_fragmentation_fraction == 0.25
+    assert not experimental.use_cuda_malloc_async
+    assert [list(device.memory_limit_mb) for device in experimental.virtual_devices] == [[512]]
+    asynchronous = gpu_options(AllocatorSettings(512 << 20, Device.GPU, asynchronous=True))
+    assert asynchronous.experimental.use_cuda_malloc_async
+    assert asynchronous.allow_growth

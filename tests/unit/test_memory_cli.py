@@ -1,0 +1,129 @@
+"""`tfwave memory`: what it prints, draws and refuses."""
+
+import builtins
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.memory_steps import DEVICE, Step, bundle_of, graph
+from tests.unit.conftest import Command
+from tfwave.capture.bundle import save_bundle
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> Path:
+    made = graph(
+        ("c", "Const", []),
+        ("a", "Fill", ["c"]),
+        ("b", "Relu", ["a"]),
+        ("loss", "Sum", ["b"]),
+        ("g", "Neg", ["b"]),
+    )
+    small, large = Step(), Step()
+    small.run("a", 0, (1, 1), allocated=[1])
+    large.run("c", 0, (4, 9))
+    large.run("a", 10, (2_000_000, 1), allocated=[2_000_000, 500_000], freed=[(12, 500_000), (39, 2_000_000)])
+    large.run("b", 20, (2_000_000, 1))
+    large.run("loss", 25, (4, 2), allocated=[4])
+    large.run("g", 30, (1_000_000, 3), allocated=[1_000_000], freed=[(40, 1_000_000)], lasts=10)
+    save_bundle(bundle_of([made], small.stats, large.stats), tmp_path / "captured")
+    return tmp_path / "captured"
+
+
+def test_the_table_shows_the_peak_and_the_largest_tensors(tfwave: Command, captured: Path) -> None:
+    ran = tfwave("memory", captured, "--top", 2)
+    assert (ran.code, ran.err) == (0, "")
+    shown = " ".join(ran.out.split())
+    for text in (
+        "localhost:0/CPU:0: step 2 of 2, that with the highest peak; 5 ops in 0.04 ms",
+        "peak: 3.0 MB, at 75% of the step, in g",
+        "resident (variables, constants): 4 bytes; others in the pool: not known",
+        "first increase, then drop: 100% of",
+        "│ a:0 │ 2.0 MB │ 1 │ 25% │ 100% │ g │",
+        "│ g:0 │ 1.0 MB │ 0 │ 75% │ 100% │ g │",
+        "... and 1 more",
+    ):
+        assert text in shown
+    assert "│ loss:0 │ 4 bytes │ 0 │ 62% │ - │ loss │" in " ".join(tfwave("memory", captured).out.split())
+
+
+def test_json_holds_the_profile_and_the_curve(tfwave: Command, captured: Path) -> None:
+    ran = tfwave("memory", captured, "--json", "--device", DEVICE)
+    assert (ran.code, ran.err) == (0, "")
+    document = json.loads(ran.out)
+    assert (document["device"], document["step"], document["steps"]) == (DEVICE, 1, 2)
+    assert (document["peak_bytes"], document["peak_op"], document["resident_bytes"]) == (3_000_008, "g", 4)
+    assert document["ops"][1] == {"node": "a", "takes": 2_000_000, "scratch": 500_000, "gives": 0}
+    assert document["tensors"][0] == {
+        "names": ["a:0", "b:0"],
+        "bytes": 2_000_000,
+        "born": "a",
+        "last_read": "g",
+        "dies": "g",
+        "born_seconds": pytest.approx(10e-6),
+        "dies_seconds": pytest.approx(40e-6),
+    }
+    assert document["tensors"][2]["dies"] is document["tensors"][2]["dies_seconds"] is None
+    assert max(point["bytes"] for point in document["curve"]) == 3_000_008
+    assert sorted(document["shape"]) == ["drop", "over_average", "peak_at", "rise"]
+    assert ran.out == tfwave("memory", captured, "--json").out
+
+
+@pytest.mark.parametrize(("name", "begins"), [("m.png", b"\x89PNG"), ("m.svg", b"<?xml")])
+def test_the_curve_is_drawn(
+    tfwave: Command, captured: Path, tmp_path: Path, name: str, begins: bytes
+) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = []
+    for _ in range(2):
+        ran = tfwave("memory", captured, "--plot", tmp_path / name)
+        assert (ran.code, ran.err) == (0, "")
+        assert "drawn to" in ran.out
+        drawn.append((tmp_path / name).read_bytes())
+    assert drawn[0].startswith(begins)
+    assert drawn[0] == drawn[1]
+
+
+def test_a_plot_without_matplotlib_names_the_extra(
+    tfwave: Command, captured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.import_module
+
+    def missing(name: str, package: str | None = None) -> Any:
+        if name.startswith("matplotlib"):
+            raise builtins.ModuleNotFoundError(f"No module named '{name}'")
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    ran = tfwave("memory", captured, "--plot", tmp_path / "m.png")
+    assert (ran.code, ran.out) == (2, "")
+    assert "'tfwave[plot]'" in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / "m.png").exists()
+
+
+def test_what_it_cannot_do_is_refused_in_one_line(
+    tfwave: Command, captured: Path, bundle: Path, tmp_path: Path
+) -> None:
+    for arguments, says in (
+        ((tmp_path / "gone",), "is not a capture bundle"),
+        ((bundle,), "tell nothing of memory: capture the job again"),
+        ((captured, "--device", "/x"), "'/x', but of"),
+        ((captured, "--plot", tmp_path / "m.html"), "must end in .png or .svg"),
+    ):
+        ran = tfwave("memory", *arguments)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith("tfwave: error: ")
+        assert ran.err.count("\n") == 1
+        assert says in ran.err
+    assert tfwave("memory", captured, "--top", 0).code == 2
+
+
+def test_help_has_examples(tfwave: Command) -> None:
+    ran = tfwave("memory", "--help")
+    assert ran.code == 0
+    assert "Examples" in ran.out
+    assert "tfwave memory captured --json" in ran.out

@@ -1,0 +1,120 @@
+"""`tfwave memory`: what a training step holds in memory, and when."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tfwave.capture.bundle import Bundle, load_bundle
+from tfwave.capture.memory import CapturedMemory, captured_memory
+from tfwave.cli.memory_plot import save_plot
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.memory.step import StepMemory, Tensor
+
+
+def memory_command(
+    bundle: Annotated[Path, typer.Argument(help="A capture bundle.", metavar="BUNDLE")],
+    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many tensors to show.")] = 20,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve to a file (.png or .svg).")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a captured step holds in memory: the peak, the curve, and the largest tensors.
+
+    Of several captured steps, that with the highest peak is shown.
+
+    [bold]Examples[/bold]
+
+      tfwave memory demo-run/bundle --device /job:worker/replica:0/task:0/device:CPU:0
+
+      tfwave memory captured --top 5 --plot memory.png
+
+      tfwave memory captured --json
+    """
+    loaded = load_bundle(bundle)
+    found = captured_memory(loaded, device)
+    if plot is not None:
+        save_plot(found.memory, plot)
+    if as_json:
+        print_json(_document(loaded, found, top))
+        return
+    _print(loaded, found, top)
+    if plot is not None:
+        console.print(f"drawn to '{plot}'")
+
+
+def _largest(memory: StepMemory, top: int) -> Sequence[Tensor]:
+    """The largest first; of equals the earlier one."""
+    return sorted(memory.tensors, key=lambda t: (-t.bytes, t.born, t.names))[:top]
+
+
+def _document(bundle: Bundle, found: CapturedMemory, top: int) -> dict[str, Any]:
+    memory = found.memory
+    profile = memory.profile
+    return {
+        "device": profile.device,
+        "step": found.step,
+        "steps": len(bundle.steps),
+        "seconds": memory.seconds,
+        "resident_bytes": profile.resident,
+        "others_bytes": found.others,
+        "peak_bytes": profile.peak,
+        "peak_op": profile.ops[memory.peak_op].node,
+        "average_bytes": memory.average,
+        "shape": vars(memory.shape),
+        "tensors": [_tensor_document(memory, tensor) for tensor in _largest(memory, top)],
+        "ops": [vars(op) for op in profile.ops],
+        "curve": [{"seconds": seconds, "bytes": held} for seconds, held in memory.curve],
+    }
+
+
+def _tensor_document(memory: StepMemory, tensor: Tensor) -> dict[str, Any]:
+    ops = memory.profile.ops
+    begin, end = memory.life(tensor)
+    return {
+        "names": list(tensor.names),
+        "bytes": tensor.bytes,
+        "born": ops[tensor.born].node,
+        "last_read": ops[tensor.read].node,
+        "dies": None if tensor.dies is None else ops[tensor.dies].node,
+        "born_seconds": begin,
+        "dies_seconds": end,
+    }
+
+
+def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
+    memory, profile, shape = found.memory, found.memory.profile, found.memory.shape
+    console.print(
+        f"{short_device(profile.device)}: step {found.step + 1} of {len(bundle.steps)}, that with the highest "
+        f"peak; {len(profile.ops)} ops in {milliseconds(memory.seconds)}\n"
+        f"peak: {size(profile.peak)}, at {shape.peak_at:.0%} of the step, in {profile.ops[memory.peak_op].node}\n"
+        f"average: {size(memory.average)}; peak/average {shape.over_average:.2f}\n"
+        f"resident (variables, constants): {size(profile.resident)}; others in the pool: "
+        f"{'not known' if found.others is None else size(found.others)}\n"
+        f"first increase, then drop: {shape.rise:.0%} of what is added before the peak is still held at it, "
+        f"{shape.drop:.0%} of what goes after it is not added again",
+        soft_wrap=True,
+        markup=False,
+    )
+    rows = [_row(memory, tensor) for tensor in _largest(memory, top)]
+    print_table("largest tensors", ["tensor", "size", "also", "from", "until", "last read by"], rows)
+    if len(memory.tensors) > top:
+        console.print(f"... and {len(memory.tensors) - top} more")
+
+
+def _row(memory: StepMemory, tensor: Tensor) -> tuple[object, ...]:
+    begin, end = memory.life(tensor)
+    name, *others = tensor.names
+    return (
+        name,
+        size(tensor.bytes),
+        len(others),
+        _share(begin, memory.seconds),
+        "-" if end is None else _share(end, memory.seconds),
+        memory.profile.ops[tensor.read].node,
+    )
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole if whole else 0.0:.0%}"
