@@ -208,4 +208,4 @@ def test_workers_by_themselves_share_what_a_server_can_send() -> None:
     wire = sum(SIZES[name] for name in ("v1", "v2", "v3")) / BYTES_PER_SECOND
     assert many.seconds == pytest.approx(100 * wire, rel=0.02)
     assert (many.steps, many.passes) == (1, "")
-    assert alone.seconds == pytest.approx(wire, rel=0.02)
+    assert alone.seconds == pytest.approx(wire, rel=0.05)

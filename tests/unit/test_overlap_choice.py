@@ -31,7 +31,7 @@ def even(seconds: float, largest: float = 1e-3) -> tuple[Sent, ...]:
 
 WIRE = StepLoad(0.0, even(1.0), even(1.0), nodes=100)
 STEP = StepLoad(
-    compute_seconds=0.1,
+    compute_seconds=0.0,
     pulls=(Sent(40 * MB, 0.4), Sent(10 * MB, 0.1), Sent(10 * MB, 0.1)),
     pushes=(Sent(40 * MB, 0.4), Sent(10 * MB, 0.1), Sent(10 * MB, 0.1)),
     nodes=1000,
@@ -46,12 +46,14 @@ def test_a_step_takes_what_the_flow_shop_takes(steps: int) -> None:
 
 @pytest.mark.parametrize("steps", [1, 2, 8])
 def test_the_busier_direction_decides(steps: int) -> None:
-    step = StepLoad(0.1, even(0.5, 0.05), even(0.4, 0.05), nodes=1)
+    step = StepLoad(0.0, even(0.5, 0.05), even(0.4, 0.05), nodes=1)
     assert step.seconds(steps) == pytest.approx((0.5 + 0.4 + (steps - 1) * 0.55) / steps)
 
 
-def test_a_step_never_takes_less_than_its_computing() -> None:
-    assert replace(STEP, compute_seconds=5.0).seconds(32) == 5.0
+def test_a_fifth_of_the_shorter_of_computing_and_sending_shows() -> None:
+    wire = STEP.seconds(32)
+    assert replace(STEP, compute_seconds=5.0).seconds(32) == pytest.approx(5.0 + 0.2 * wire)
+    assert replace(STEP, compute_seconds=0.4).seconds(32) == pytest.approx(wire + 0.08)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +61,9 @@ def test_a_step_never_takes_less_than_its_computing() -> None:
     [
         (WIRE, 32),
         (replace(WIRE, pushes=()), 1),  # what only reads gains nothing
-        (replace(WIRE, compute_seconds=3.0), 1),
-        (replace(WIRE, compute_seconds=1.9), 2),
-        (replace(WIRE, compute_seconds=1.26), 4),
+        (replace(WIRE, compute_seconds=20.0), 1),
+        (replace(WIRE, compute_seconds=3.0), 2),
+        (replace(WIRE, compute_seconds=1.9), 4),
         (replace(WIRE, compute_seconds=1.12), 8),
         (replace(WIRE, pulls=even(1.0, 1.0), pushes=even(1.0, 1.0)), 1),
         (replace(WIRE, nodes=MOST_NODES // 4), 4),
@@ -87,8 +89,8 @@ def test_blocks_are_as_large_as_pays() -> None:
 
 
 def test_steps_that_compute_all_the_time_do_not_overlap() -> None:
-    chosen = choose_overlap(replace(STEP, compute_seconds=2.0))
-    assert chosen == Overlap(1, 0, 2.0, 2.0)
+    chosen = choose_overlap(replace(STEP, compute_seconds=20.0))
+    assert chosen == Overlap(1, 0, pytest.approx(20.24), pytest.approx(20.24))
     assert chosen.passes == ""
 
 
