@@ -91,7 +91,7 @@ def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> Cost
 def _as_seen(
     transfers: Iterable[Transfer], seen: Mapping[TransferKey, TransferRecord]
 ) -> tuple[Transfer, ...]:
-    """With their sizes, and under the names that TensorFlow sends them by."""
+    """Those that are there, with their sizes, and under the names that TensorFlow sends them by."""
     traced = {key.channel for key in seen}
     return tuple(
         replace(t, bytes=seen[t.key].bytes, edge=seen[t.key].edge) if t.key in seen else t
