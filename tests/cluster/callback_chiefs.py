@@ -15,7 +15,7 @@ import tfwave.distribute
 import tfwave.keras
 from tests.cluster.chiefs import strategy
 
-EPOCHS, STEPS = 4, 40
+EPOCHS, STEPS = 4, 200
 
 
 class Stop(Exception):

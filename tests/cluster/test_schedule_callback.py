@@ -13,7 +13,10 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(200)]
 
 LOGGED = {
     f"tfwave_{name}"
-    for name in ("step_seconds", "efficiency", "inversions", "exact_share", "released", "straggler")
+    for name in (
+        *("step_seconds", "efficiency", "inversions"),
+        *("exact_share", "planned_share", "released", "straggler"),
+    )
 }
 
 
