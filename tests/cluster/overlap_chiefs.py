@@ -3,10 +3,8 @@
 import json
 import logging
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ import tensorflow as tf
 
 import tfwave.distribute
 import tfwave.keras
-from tests.cluster.chiefs import JUDGED_SECONDS, figures, until_ordered
+from tests.cluster.chiefs import figures, until_ordered
 from tfwave.distribute.blocks import Blocks
 from tfwave.distribute.servers import channel_of
 from tfwave.planner import overlap as planned
@@ -159,35 +157,6 @@ def advised() -> dict[str, Any]:
     return figures(chosen) | {"shapes": shapes, "losses": losses, "channels": channels()}
 
 
-def overlapped_restarted(kill_at: str) -> dict[str, Any]:
-    """Four steps a call on two workers while the test kills one and starts it again; it is told when by a file."""
-    chosen = tfwave.distribute.wrap(strategy(), trace_steps=3)
-    schedule = tfwave.distribute.schedule_of(chosen)
-    coordinator = tf.distribute.coordinator.ClusterCoordinator(chosen)
-    training = Training.make(chosen)
-    function, drawn = tfwave.distribute.overlap(training.step, 4).function, batches(coordinator)
-    losses: list[float] = []
-
-    def once() -> None:
-        results = [coordinator.schedule(function, args=(drawn,)) for _ in range(4)]
-        coordinator.join()
-        losses.extend(float(loss) for result in results for loss in result.fetch())
-
-    until_ordered(schedule, 1, once)
-    Path(kill_at).write_text("now")
-    end = time.monotonic() + 60
-    while os.path.exists(kill_at):
-        assert time.monotonic() < end
-        once()
-    for _ in range(5):
-        once()
-    time.sleep(JUDGED_SECONDS)
-    schedule.figures()
-    for _ in range(10):
-        once()
-    return figures(chosen) | {"losses": losses, "channels": channels()}
-
-
 def unrolled_fit() -> dict[str, Any]:
     """Keras 3, as many steps an execution as the planner says; then again as long, one by one and without order."""
     import keras
@@ -252,4 +221,4 @@ def channels() -> list[dict[str, Any]]:
     return found
 
 
-SCENARIOS = {f.__name__: f for f in (overlapped, advised, overlapped_restarted, unrolled_fit)}
+SCENARIOS = {f.__name__: f for f in (overlapped, advised, unrolled_fit)}
