@@ -71,6 +71,16 @@ def traced(
     return trace
 
 
+def summed(sizes: Mapping[str, int]) -> control_pb2.Trace:
+    """One step that sums what arrives from the first server: bytes by edge, a nanosecond after each other."""
+    trace = control_pb2.Trace(functions={1: NAME})
+    trace.ops.add(function=NAME, node="sum", op="AddN", count=1, min_seconds=1)
+    trace.channels.add(source_device=SERVERS[0], destination_device=WORKER)
+    for nanos, (edge, size) in enumerate(sizes.items(), 1):
+        trace.arrivals.add(step=1, edge=edge, bytes=size, requested_nanos=0, arrived_nanos=nanos)
+    return trace
+
+
 def costs_of(function: FunctionGraph, *traces: control_pb2.Trace) -> tuple[dict[str, Transfer], CostModel]:
     costed = costed_by(function, *traces)
     return {t.edge: t for t in costed.transfers}, costed.costs
@@ -175,13 +185,8 @@ def test_outputs_of_one_node_are_told_apart_by_their_number() -> None:
     build.op(WORKER, "sum", recvs)
     view = GraphView.of(*build.partitions.values())
     function = FunctionGraph(NAME, WORKER, view, find_transfers(view).data)
-    trace = control_pb2.Trace(functions={1: NAME})
-    trace.ops.add(function=NAME, node="sum", op="AddN", count=1, min_seconds=1)
-    trace.channels.add(source_device=SERVERS[0], destination_device=WORKER)
-    for number, port in enumerate((11, 0, 2), 1):
-        edge = f"edge_{number}_many:{port}"
-        trace.arrivals.add(step=1, edge=edge, bytes=port + 1, requested_nanos=0, arrived_nanos=number)
-    transfers, _ = costs_of(function, trace)
+    sizes = {f"edge_{number}_many:{port}": port + 1 for number, port in enumerate((11, 0, 2), 1)}
+    transfers, _ = costs_of(function, summed(sizes))
     assert {t.key.port: (t.edge, t.bytes) for t in transfers.values()} == {
         0: ("edge_2_many:0", 1),
         2: ("edge_3_many:2", 3),
@@ -202,12 +207,7 @@ def test_what_grappler_sends_past_an_identity_is_found_and_named_so() -> None:
     build.op(WORKER, "sum", recvs)
     view = GraphView.of(*build.partitions.values())
     function = FunctionGraph(NAME, WORKER, view, find_transfers(view).data)
-    trace = control_pb2.Trace(functions={1: NAME})
-    trace.ops.add(function=NAME, node="sum", op="AddN", count=1, min_seconds=1)
-    trace.channels.add(source_device=SERVERS[0], destination_device=WORKER)
-    for number, edge in enumerate(("edge_5_read", "edge_6_shared"), 1):
-        trace.arrivals.add(step=1, edge=edge, bytes=100 * number, requested_nanos=0, arrived_nanos=number)
-    transfers, _ = costs_of(function, trace)
+    transfers, _ = costs_of(function, summed({"edge_5_read": 100, "edge_6_shared": 200}))
     assert {edge: t.bytes for edge, t in transfers.items()} == {"edge_5_read": 100}
 
 
@@ -216,12 +216,7 @@ def test_two_outputs_of_one_node_are_not_mistaken_for_each_other() -> None:
     recvs = [build.pair(tensor, SERVERS[0], WORKER, send=False) for tensor in ("v", "v", "w")]
     build.op(WORKER, "sum", recvs)
     function = function_of(build)
-    trace = control_pb2.Trace(functions={1: NAME})
-    trace.ops.add(function=NAME, node="sum", op="AddN", count=1, min_seconds=1)
-    trace.channels.add(source_device=SERVERS[0], destination_device=WORKER)
-    for number, edge in enumerate(("edge_1_v", "edge_77_v", "edge_3_w"), 1):
-        trace.arrivals.add(step=1, edge=edge, bytes=100 * number, requested_nanos=0, arrived_nanos=number)
-    transfers, _ = costs_of(function, trace)
+    transfers, _ = costs_of(function, summed({"edge_1_v": 100, "edge_77_v": 200, "edge_3_w": 300}))
     assert {edge: t.bytes for edge, t in transfers.items()} == {"edge_1_v": 100, "edge_3_w": 300}
 
 
