@@ -50,3 +50,11 @@ def short_device(device: str) -> str:
 def milliseconds(seconds: float) -> str:
     """Seconds in words, in units of 10^-3."""
     return f"{seconds * 1e3:.2f} ms"
+
+
+def against_captured(captured: float, unordered: float) -> str:
+    """How far a simulated step without an order is off the captured one; both in seconds."""
+    return (
+        f"captured {milliseconds(captured)}, simulated unordered {milliseconds(unordered)}: "
+        f"{unordered / captured - 1:+.1%}"
+    )

@@ -13,7 +13,16 @@ from tfwave.capture.bundle import Bundle
 from tfwave.capture.costs import bundle_costs
 from tfwave.cli.balance import print_loads
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.cli.output import (
+    JsonFlag,
+    against_captured,
+    console,
+    milliseconds,
+    print_json,
+    print_table,
+    short_device,
+    size,
+)
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.file import load_costs
 from tfwave.cost.model import CostModel
@@ -87,10 +96,7 @@ def _print_beside(bundle: Bundle, plan: Plan, workers: int) -> None:
     """How far forecasts are off here; what may help besides: an even load of the servers, steps that overlap."""
     captured = statistics.median(step.seconds for step in bundle.manifest.steps)
     unordered = plan.predicted.unordered_seconds
-    console.print(
-        f"captured {milliseconds(captured)}, simulated unordered {milliseconds(unordered)}: "
-        f"{unordered / captured - 1:+.1%}"
-    )
+    console.print(against_captured(captured, unordered))
     transfers = bundle.transfers.data
     loads = server_load(bundle.view, transfers, EstimateMissing(bundle_costs(bundle), bundle.view, transfers))
     if len(loads) > 1:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfwave.cli.output import console, milliseconds, print_table, size
+from tfwave.cli.output import against_captured, console, print_table, size
 from tfwave.whatif.predict import Prediction
 from tfwave.whatif.subject import Subject
 
@@ -91,10 +91,7 @@ def _remarks(subject: Subject, found: Sequence[Prediction], error: float | None)
     if error is None or subject.captured_seconds is None:
         yield "no step was captured to compare with: how far predictions are off is not known"
     else:
-        yield (
-            f"captured {milliseconds(subject.captured_seconds)}, simulated unordered "
-            f"{milliseconds(found[0].unordered_seconds)}: {error:+.1%}"
-        )
+        yield against_captured(subject.captured_seconds, found[0].unordered_seconds)
 
 
 def _error(subject: Subject, captured: Prediction) -> float | None:
