@@ -3,12 +3,16 @@
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder
+from tfwave.cost.analytic import LinkModel
 from tfwave.cost.file import FileCosts
+from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, Floor, find_bounds, flow_shop_floor
+from tfwave.sim.cluster import Cluster
 
 SERVER = SERVERS[0]
+OTHER = WORKER.replace("worker/replica:0/task:0", "worker/replica:0/task:1")
 
 
 def floors(build: Builder, costs: FileCosts, into: str | None = None) -> dict[str, float]:
@@ -40,6 +44,20 @@ def test_the_compute_waits_for_the_sum_of_what_an_op_needs_in_one_channel() -> N
     build.op(WORKER, "join", recvs)
     found = floors(build, FileCosts({"join": 5}, {"recv1": 3, "recv2": 4}))
     assert found == {"busiest resource": 7, "critical path": 9, "release times": 12, "pull then push": 12}
+
+
+def test_channels_that_share_a_card_are_one_resource() -> None:
+    """Each of two workers pulls 4 s and computes 1 s; the server sends at 1 byte/s, to whichever worker."""
+    build = Builder()
+    for worker, name in ((WORKER, "a"), (OTHER, "b")):
+        build.op(worker, f"use_{name}", [build.pair(name, SERVER, worker, send=False)])
+    view = GraphView.of(*build.partitions.values())
+    transfers = find_transfers(view).data
+    costs = FileCosts({"use_a": 1, "use_b": 1}, dict.fromkeys((t.node for t in transfers), 4))
+    shared = Cluster(nics={task_of(SERVER): LinkModel(0.0, 1.0)})
+    assert find_bounds(view, transfers, costs).best.seconds == 5
+    assert find_bounds(view, transfers, costs, shared).best == Floor("release times", 9)
+    assert find_bounds(view, transfers, costs, shared).lower_seconds == 8
 
 
 def step() -> Builder:

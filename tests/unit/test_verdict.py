@@ -3,18 +3,21 @@
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder
+from tfwave.cost.analytic import LinkModel
 from tfwave.cost.file import FileCosts
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, Floor
 from tfwave.plan.plan import Discipline, Plan
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.planner.forecast import Forecast
 from tfwave.planner.verdict import judge
 from tfwave.planner.workers import pulling_devices
 from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.sim.cluster import Cluster
 
 SERVER = SERVERS[0]
+OTHER = WORKER.replace("worker/replica:0/task:0", "worker/replica:0/task:1")
 
 
 def forecast_of(ordered: float, *unordered: float, wire: float = 0.9, bound: float = 0.5) -> Forecast:
@@ -46,6 +49,21 @@ def test_a_step_at_its_bound_is_the_reason() -> None:
 
 def test_nothing_to_do_is_no_gain() -> None:
     assert not judge(forecast_of(0.0, 0.0, wire=0.0, bound=0.0)).is_gain
+
+
+def test_workers_share_the_card_of_their_server() -> None:
+    """Each of two pulls 1 s if it has the card to itself: 2 s in all, half of the card each."""
+    build = Builder()
+    for worker, name in ((WORKER, "a"), (OTHER, "b")):
+        build.op(worker, f"use_{name}", [build.pair(build.const(SERVER, name), SERVER, worker)])
+    view = GraphView.of(*build.partitions.values())
+    transfers = find_transfers(view).data
+    costs = FileCosts(dict.fromkeys(view.names, 0.0), dict.fromkeys((t.node for t in transfers), 1.0))
+    network = Network(costs, Cluster(LinkModel(0.0, 1e9)))
+    alone, shared = (make_plan(view, transfers, costs, PlanRequest("tac"), on) for on in (None, network))
+    assert alone.predicted.unordered_seconds == alone.predicted.bound_seconds == 1
+    assert shared.predicted.unordered_seconds == shared.predicted.bound_seconds == 2
+    assert alone.orders == shared.orders
 
 
 def two_steps() -> tuple[GraphView, FileCosts]:

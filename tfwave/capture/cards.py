@@ -4,13 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tfwave.capture.costs import channel_links
+from tfwave.capture.bundle import Bundle
+from tfwave.capture.costs import bundle_costs, channel_links, time_oracle
 from tfwave.capture.step_stats import TransferRecord
-from tfwave.cost.analytic import LinkModel
+from tfwave.cost.analytic import AnalyticCosts, LinkModel
 from tfwave.cost.model import CostModel, CostSource
 from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
+from tfwave.planner import Network
+from tfwave.sim.cluster import UNSHARED, Cluster
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,21 @@ class OnCard:
         if self.card is None or not transfer.bytes:
             return self.base.transfer_seconds(transfer)
         return transfer.bytes / self.card.bytes_per_second
+
+
+def bundle_network(bundle: Bundle) -> Network:
+    """What was captured, as cards that channels share; all are taken to be like the busiest one.
+
+    A channel's own link, fitted while others were busy too, tells what its card left it then.
+    """
+    card = card_of(bundle.records)
+    if card is None:
+        return Network(bundle_costs(bundle), UNSHARED)
+    links = {
+        channel: LinkModel(link.latency_seconds, card.bytes_per_second)
+        for channel, link in channel_links(bundle.records).items()
+    }
+    return Network(AnalyticCosts(time_oracle(bundle), links), Cluster(LinkModel(0.0, card.bytes_per_second)))
 
 
 def card_of(traced: Iterable[Iterable[TransferRecord]]) -> LinkModel | None:

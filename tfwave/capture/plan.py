@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tfwave.capture.bundle import Bundle
+from tfwave.capture.cards import bundle_network
 from tfwave.capture.costs import bundle_costs
 from tfwave.capture.worker_trace import CostedFunction
 from tfwave.graph.names import Channel
@@ -25,7 +26,8 @@ def plan_bundle(bundle: Bundle, policy: str = "tac", *, device: str | None = Non
         GraphError: nothing to order, or an unknown device.
     """
     request = PlanRequest(policy, seed, device)
-    return make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), request)
+    network = bundle_network(bundle)
+    return make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), request, network)
 
 
 def plan_function(costed: CostedFunction, policy: str, workers: Sequence[str]) -> Plan:

@@ -1,6 +1,7 @@
 """`tfwave plan`: decide an order."""
 
 import statistics
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ import typer
 from tfwave.balance.load import server_load
 from tfwave.capture.advice import advise_overlap
 from tfwave.capture.bundle import Bundle
+from tfwave.capture.cards import bundle_network
 from tfwave.capture.costs import bundle_costs
 from tfwave.cli.balance import print_loads
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
@@ -76,10 +78,13 @@ def plan_command(  # noqa: PLR0913, PLR0917
       tfwave plan - --policy tic < worker.pb
     """
     source = load_source(graph, fetches)
+    transfers = source.transfers.data
     model = _costs(source, policy, costs)
+    network = bundle_network(source.bundle) if source.bundle is not None and costs is None else None
     if missing is Missing.estimate:
-        model = EstimateMissing(model, source.view, source.transfers.data)
-    plan = make_plan(source.view, source.transfers.data, model, PlanRequest(policy, seed, device))
+        model = EstimateMissing(model, source.view, transfers)
+        network = network and replace(network, costs=EstimateMissing(network.costs, source.view, transfers))
+    plan = make_plan(source.view, transfers, model, PlanRequest(policy, seed, device), network)
     if output is not None:
         save_plan(plan, output)
     if as_json:

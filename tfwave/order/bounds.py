@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tfwave.cost.model import CostModel, vetted
@@ -11,6 +11,7 @@ from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.order.floors import BUSIEST, Load, find_floors
+from tfwave.sim.cluster import UNSHARED, Cluster, Port
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,15 @@ class Bounds:
         return makespan_seconds / self.best.seconds - 1
 
 
-def find_bounds(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Bounds:
+def find_bounds(
+    view: GraphView, transfers: Sequence[Transfer], costs: CostModel, cluster: Cluster = UNSHARED
+) -> Bounds:
     """U: all ops and transfers one after the other. L: the busiest resource alone. And the floors.
 
-    The resources are the compute of each device that the transfers go to, and each channel. An op that names
-    no device counts to the only destination, or, of several, to a resource of its own. All else takes no
-    time. The floors, the last two at least as high as all before them:
+    The resources are the compute of each device that the transfers go to, and each channel; of channels that
+    share a network card of `cluster`, the card in place of them: of a channel's two cards, that with more to do.
+    An op that names no device counts to the only destination, or, of several, to a resource of its own. All else
+    takes no time. The floors, the last two at least as high as all before them:
 
     1. "busiest resource": L.
     2. "critical path": the longest path through ops and transfers.
@@ -83,14 +87,16 @@ def find_bounds(view: GraphView, transfers: Sequence[Transfer], costs: CostModel
     """
     destinations = {t.channel.destination for t in transfers}
     unnamed = next(iter(destinations)) if len(destinations) == 1 else ""
-    busy: dict[str | Channel, dict[int, float]] = defaultdict(dict)
+    busy: dict[str | Channel | Port, dict[int, float]] = defaultdict(dict)
     for node, op in enumerate(view.ops):
         device = view.nodes[node].device or unnamed
         if op not in RECV_OPS and (device in destinations or not device):
             busy[device][node] = vetted(costs.op_seconds(view, node), view.names[node])
     computing = len(busy)
-    for transfer in transfers:
-        busy[transfer.channel][transfer.recv] = vetted(costs.transfer_seconds(transfer), transfer.node)
+    seconds_of = {t: vetted(costs.transfer_seconds(t), t.node) for t in transfers}
+    carrier = carriers(seconds_of, cluster)
+    for transfer, seconds in seconds_of.items():
+        busy[carrier[transfer.channel]][transfer.recv] = seconds
     upper = math.fsum(seconds for work in busy.values() for seconds in work.values())
     lower = max((math.fsum(work.values()) for work in busy.values()), default=0.0)
     ticks = in_ticks([seconds for work in busy.values() for seconds in work.values()], [])
@@ -98,6 +104,16 @@ def find_bounds(view: GraphView, transfers: Sequence[Transfer], costs: CostModel
     loads = [{node: next(left) for node in work} for work in busy.values()]
     found = find_floors(view, Load(loads[:computing], loads[computing:]))
     return Bounds(upper, lower, tuple(Floor(name, ticks.seconds(t)) for name, t in found.items()))
+
+
+def carriers(seconds: Mapping[Transfer, float], cluster: Cluster) -> dict[Channel, Channel | Port]:
+    """What carries the transfers of each channel: itself, or, of the ports that limit it, that with more to do."""
+    work: dict[Port, float] = defaultdict(float)
+    for transfer, taken in seconds.items():
+        for port in cluster.ports(transfer.channel):
+            work[port] += taken
+    channels = {transfer.channel for transfer in seconds}
+    return {c: max(cluster.ports(c), key=work.__getitem__, default=c) for c in channels}
 
 
 def flow_shop_floor(steps: int, pull_seconds: float, largest_seconds: float) -> float:

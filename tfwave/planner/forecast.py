@@ -12,9 +12,9 @@ from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView
-from tfwave.order.bounds import Bounds, find_bounds
+from tfwave.order.bounds import Bounds, carriers, find_bounds
 from tfwave.plan.plan import ChannelOrder
-from tfwave.sim.cluster import Cluster
+from tfwave.sim.cluster import Cluster, Port
 from tfwave.sim.engine import Discipline
 from tfwave.sim.job import compile_job
 from tfwave.sim.simulate import ChannelRule, ranks_of
@@ -22,10 +22,19 @@ from tfwave.sim.stock import stock_disciplines, stock_ranks
 
 
 @dataclass(frozen=True)
+class Network:
+    """What transfers take that have the cards of `cluster` to themselves; where several pass, they share."""
+
+    costs: CostModel
+    cluster: Cluster
+
+
+@dataclass(frozen=True)
 class Forecast:
     """Seconds of a step of all devices together: under the orders, and of some steps without any.
 
-    `wire_seconds` is what the busiest channel sends in; `bounds` are those of all transfers together.
+    `wire_seconds` is what the busiest link or network card carries, in one direction and then in the other;
+    `bounds` are those of all transfers together.
     """
 
     ordered_seconds: float
@@ -40,8 +49,8 @@ class Forecast:
 
     @property
     def idle(self) -> float:
-        """The share of an unordered step in which even the busiest channel is idle."""
-        return 1 - self.wire_seconds / self.unordered_seconds if self.unordered_seconds else 1.0
+        """The share of an unordered step in which even the busiest link or card is idle at the least."""
+        return max(0.0, 1 - self.wire_seconds / self.unordered_seconds) if self.unordered_seconds else 1.0
 
     def gain(self, unordered_seconds: float) -> float:
         """The share of such an unordered step that the orders save."""
@@ -49,39 +58,47 @@ class Forecast:
 
 
 def forecast(
-    view: GraphView, transfers: Sequence[Transfer], costs: CostModel, orders: Sequence[ChannelOrder]
+    view: GraphView, transfers: Sequence[Transfer], network: Network, orders: Sequence[ChannelOrder]
 ) -> Forecast:
     """Simulate a step; channels without an order send of what is ready any, as stock TensorFlow does.
 
-    Each device runs one op at a time. Ops of devices for which the costs know nothing take no time.
+    Ops of devices for which the costs know nothing take no time.
 
     Raises:
         MissingCost: a cost is not known on a device that an order speaks of; names it.
         PlanError: an order waits for itself.
     """
-    known = _FreeElsewhere(costs, frozenset(o.channel.destination for o in orders))
+    cluster = network.cluster
+    known = _FreeElsewhere(network.costs, frozenset(o.channel.destination for o in orders))
     both = Transfers(tuple(transfers), ())
     rules = [
         ChannelRule(o.channel, Discipline(o.discipline), tuple(t.key for t in o.transfers)) for o in orders
     ]
     anyhow = stock_disciplines(transfers)
     planned = anyhow | {rule.channel: rule.discipline for rule in rules}
-    ordered = compile_job(view, both, known, Cluster(), planned).run(ranks_of(transfers, rules))
-    free = compile_job(view, both, known, Cluster(), anyhow)
+    ordered = compile_job(view, both, known, cluster, planned).run(ranks_of(transfers, rules))
+    free = compile_job(view, both, known, cluster, anyhow)
     unordered = tuple(free.makespan(ranks) for ranks in stock_ranks(transfers))
     return Forecast(
         free.ticks.seconds(ordered.finish),
         unordered,
-        _wire_seconds(transfers, costs),
-        find_bounds(view, transfers, known),
+        _wire_seconds(transfers, network),
+        find_bounds(view, transfers, known, cluster),
     )
 
 
-def _wire_seconds(transfers: Sequence[Transfer], costs: CostModel) -> float:
-    of_channel: dict[Channel, list[float]] = defaultdict(list)
-    for transfer in transfers:
-        of_channel[transfer.channel].append(costs.transfer_seconds(transfer))
-    return max(map(math.fsum, of_channel.values()), default=0.0)
+def _wire_seconds(transfers: Sequence[Transfer], network: Network) -> float:
+    """Of the busiest card, or of the busiest pair of devices without one; both directions."""
+    seconds = {transfer: network.costs.transfer_seconds(transfer) for transfer in transfers}
+    carrier = carriers(seconds, network.cluster)
+    work: dict[str | frozenset[str], list[float]] = defaultdict(list)
+    for transfer, taken in seconds.items():
+        match carrier[transfer.channel]:
+            case Port(task=task):
+                work[task].append(taken)
+            case Channel(source=source, destination=destination):
+                work[frozenset({source, destination})].append(taken)
+    return max(map(math.fsum, work.values()), default=0.0)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from tfwave.order.registry import find_policy
 from tfwave.order.urgency import by_urgency
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.plan import ChannelOrder, Discipline, Plan, PlannedTransfer, Predicted
-from tfwave.planner.forecast import Forecast, forecast
+from tfwave.planner.forecast import Forecast, Network, forecast
 from tfwave.planner.verdict import judge
 from tfwave.planner.workers import pulling_devices
+from tfwave.sim.cluster import UNSHARED
 from tfwave.sim.makespan import makespan
 
 URGENCY = "urgency"
@@ -36,8 +37,16 @@ class PlanRequest:
     device: str | None = None
 
 
-def make_plan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel, request: PlanRequest) -> Plan:
+def make_plan(
+    view: GraphView,
+    transfers: Sequence[Transfer],
+    costs: CostModel,
+    request: PlanRequest,
+    network: Network | None = None,
+) -> Plan:
     """Order data transfers, and say what that should give.
+
+    `network` is what the forecast goes by where channels share network cards; default: each is a link of its own.
 
     Case 1: steps that overlap: some pulls wait for pushes of gradients. Whatever the policy, all channels go by
         priority, in both directions: a transfer is the more urgent, the longer the path that follows it.
@@ -65,7 +74,7 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel, 
         ]
         orders = [channel for order in chosen for channel in _per_channel(order)]
         per_device = [tuple(ranked.transfer for ranked in order) for order in chosen]
-    found = forecast(view, transfers, costs, orders)
+    found = forecast(view, transfers, network or Network(costs, UNSHARED), orders)
     return Plan(
         policy=policy,
         graph=graph_print(view),

@@ -16,6 +16,14 @@ _BANDWIDTHS = {"bit": 1 / 8, "kbit": 1e3 / 8, "mbit": 1e6 / 8, "gbit": 1e9 / 8, 
 _LATENCIES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
+@dataclass(frozen=True, order=True)
+class Port:
+    """One direction of the network card of a task."""
+
+    task: str
+    sends: bool
+
+
 @dataclass(frozen=True)
 class Cluster:
     """Network cards by task, ``/job:ps/replica:0/task:0``, and threads by device; defaults for all others.
@@ -42,6 +50,11 @@ class Cluster:
         """The network card of a task."""
         return self.nics.get(task, self.nic)
 
+    def ports(self, channel: Channel) -> tuple[Port, ...]:
+        """What a channel shares with others, at its source first: of its two cards those that limit it."""
+        ends = (Port(task_of(channel.source), sends=True), Port(task_of(channel.destination), sends=False))
+        return tuple(port for port in ends if not math.isinf(self.nic_of(port.task).bytes_per_second))
+
     def threads_of(self, device: str) -> int:
         """How many ops a device runs at one time."""
         return self.device_threads.get(device, self.threads)
@@ -50,6 +63,10 @@ class Cluster:
         """From one end of a channel to the other: the larger of its two cards' latencies."""
         ends = (channel.source, channel.destination)
         return max(self.nic_of(task_of(device)).latency_seconds for device in ends)
+
+
+UNSHARED = Cluster()
+"""Each channel is a link of its own, and each device runs one op at a time."""
 
 
 def parse_bandwidth(text: str) -> float:

@@ -2,6 +2,7 @@
 
 tools/bench/record.py                      what needs no network: the simulator, bounds, orders and search
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
+tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
 """
 
 import argparse
@@ -15,25 +16,29 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TWO_EACH = ["--workers", "2", "--servers", "2"]
+ASYNCHRONOUS = ["--measured", "24"]
+"""A block's first steps find the workers in phase."""
+TWICE = ["--repeats", "2"]
+THRICE = ["--repeats", "3"]
 RECORDS: dict[str, list[list[str]]] = {
     "simulator": [["simulator.py", "--json"]],
     "search": [["search.py", "--json"]],
     "policies": [
-        ["policies.py"],
-        ["policies.py", "--servers", "2"],
-        ["policies.py", "--model", "ResNet50", "--image", "64"],
-        ["policies.py", "--model", "InceptionV3", "--rate", "4e9"],
+        ["policies.py", *THRICE],
+        ["policies.py", "--servers", "2", *THRICE],
+        ["policies.py", "--model", "ResNet50", "--image", "64", *THRICE],
+        ["policies.py", "--model", "InceptionV3", "--rate", "4e9", *THRICE],
     ],
     "overlap": [
         ["overlap.py", "--steps", "8", "--steps", "16"],
         ["overlap.py", "--first-matrix", "--steps", "4"],
-        ["overlap.py", "--rate", "4e9"],
-        ["overlap.py", "--workers", "2"],
-        ["overlap.py", "--workers", "2", "--servers", "2", "--sync"],
+        ["overlap.py", "--rate", "4e9", *TWICE],
+        ["overlap.py", "--workers", "2", *ASYNCHRONOUS, *TWICE],
+        ["overlap.py", *TWO_EACH, "--sync", *TWICE],
         *(
-            ["overlap.py", *model, *setting]
+            ["overlap.py", *model, *setting, *TWICE]
             for model in (["--model", "ResNet50"], ["--model", "InceptionV3", "--image", "75"])
-            for setting in ([], ["--rate", "4e9"], TWO_EACH, [*TWO_EACH, "--sync"])
+            for setting in ([], ["--rate", "4e9"], [*TWO_EACH, *ASYNCHRONOUS], [*TWO_EACH, "--sync"])
         ),
     ],
     "strategy": [
@@ -59,23 +64,25 @@ def machine() -> dict[str, object]:
     }
 
 
-def record(name: str) -> Path:
-    """Run the commands of a record, and write its file."""
-    document: dict[str, object] = {"machine": machine(), "runs": []}
-    runs: list[object] = []
-    for command in RECORDS[name]:
-        print(" ".join(command), file=sys.stderr)
-        done = subprocess.run(
-            [sys.executable, str(HERE / command[0]), *command[1:]],
-            stdout=subprocess.PIPE,
-            check=True,
-            text=True,
-        )
-        runs.append({"command": " ".join(command), "result": json.loads(done.stdout)})
-    document["runs"] = runs
+def record(name: str, only: str) -> Path:
+    """Run the commands of a record that hold `only`, and put what they say into its file, one by one."""
     path = HERE / "results" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    found: dict[str, object] = {}
+    if path.exists():
+        found = {run["command"]: run for run in json.loads(path.read_text())["runs"]}
+    commands = [" ".join(command) for command in RECORDS[name]]
+    for command, parts in zip(commands, RECORDS[name], strict=True):
+        if only not in command:
+            continue
+        print(command, file=sys.stderr)
+        at = machine()
+        done = subprocess.run(
+            [sys.executable, str(HERE / parts[0]), *parts[1:]], stdout=subprocess.PIPE, check=True, text=True
+        )
+        found[command] = {"command": command, "machine": at, "result": json.loads(done.stdout)}
+        runs = [found[c] for c in commands if c in found]
+        path.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
     return path
 
 
@@ -84,9 +91,11 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(RECORDS)}")
-    chosen = parser.parse_args().names or WITHOUT_NETWORK
+    parser.add_argument("--only", default="", metavar="TEXT", help="only the runs whose commands hold it")
+    arguments = parser.parse_args()
+    chosen = arguments.names or WITHOUT_NETWORK
     unknown = sorted(set(chosen) - RECORDS.keys())
     if unknown:
         parser.error(f"there is no record '{unknown[0]}': choose of {', '.join(RECORDS)}")
     for name in chosen:
-        print(record(name))
+        print(record(name, arguments.only))
