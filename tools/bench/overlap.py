@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,9 +58,16 @@ class Job:
 
     def ask(self, seconds: float, **request: object) -> list[dict[str, Any]]:
         """Ask all workers at once."""
-        for worker in self.workers:
+        return self.ask_each(seconds, [request] * len(self.workers))
+
+    def ask_each(self, seconds: float, requests: Sequence[dict[str, object]]) -> list[dict[str, Any]]:
+        """Ask each worker its own, all at once."""
+        for worker, request in zip(self.workers, requests, strict=True):
             worker.send(request)
-        return [_checked(request["do"], worker.receive(seconds)) for worker in self.workers]
+        return [
+            _checked(request["do"], worker.receive(seconds))
+            for worker, request in zip(self.workers, requests, strict=True)
+        ]
 
     def run(self, steps: int) -> list[float]:
         """Seconds a step, of the slowest worker; at least one call."""
@@ -75,10 +83,9 @@ class Job:
     def order(self) -> dict[str, Any]:
         """Trace all workers at once, so that each sees what the others do to the links, plan and install."""
         out = [self.directory / f"steps{self.steps}-{i}" for i in range(len(self.workers))]
-        for worker, own in zip(self.workers, out, strict=True):
+        for own in out:
             own.mkdir()
-            worker.send({"do": "plan", "out": str(own)})
-        answers = [_checked("plan", worker.receive(START_SECONDS)) for worker in self.workers]
+        answers = self.ask_each(START_SECONDS, [{"do": "plan", "out": str(own)} for own in out])
         plans = [load_plan(own / "plan.pb") for own in out]
         plan = replace(plans[0], orders=tuple(order for p in plans for order in p.orders))
         for control in self.controls:
