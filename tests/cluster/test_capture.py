@@ -1,5 +1,6 @@
 """Capturing a live local session; the demo's test captures one on a cluster."""
 
+import os
 from typing import Any
 
 import pytest
@@ -31,6 +32,8 @@ def test_one_call_writes_a_bundle_that_loads(job, tmp_path):
     assert bundle.manifest.tensorflow == tf.__version__
     assert any("MatMul" in op for op in bundle.view.ops)
     assert sum(s.missing_transfers for s in bundle.manifest.steps) == 0
+    assert bundle.manifest.cores == os.cpu_count()
+    assert all(s.core_seconds is not None and s.core_seconds >= 0 for s in bundle.manifest.steps)
 
 
 def test_the_block_traces_only_its_own_step_and_gives_the_same_results(job, tmp_path):

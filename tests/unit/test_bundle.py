@@ -1,6 +1,7 @@
 """Capture bundles, the costs that they tell, and what is planned from them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,20 @@ def test_a_device_may_be_chosen() -> None:
     assert [o.channel for o in planned(small_bundle(), SERVER).orders] == [Channel(WORKER, SERVER)]
     with pytest.raises(GraphError, match=f"'/gone'; choose one of {SERVER}, {WORKER}"):
         planned(small_bundle(), "/gone")
+
+
+def test_what_overlaps_takes_the_cores_of_the_machine() -> None:
+    """Two cores that work 0.1 s and 0.12 s for a step leave no less than 50 ms."""
+    bundle = small_bundle()
+    worked = [
+        s.model_copy(update={"core_seconds": c})
+        for s, c in zip(bundle.manifest.steps, (0.12, 0.1), strict=True)
+    ]
+    manifest = bundle.manifest.model_copy(update={"steps": worked, "cores": 2})
+    assert bundle.manifest.machine_seconds == 0
+    assert manifest.machine_seconds == pytest.approx(0.05)
+    free, busy = (advise_overlap(b) for b in (bundle, replace(bundle, manifest=manifest)))
+    assert free.seconds < 0.05 < busy.seconds
 
 
 def test_workers_by_themselves_share_what_a_server_can_send() -> None:

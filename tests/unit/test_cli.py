@@ -80,6 +80,15 @@ def test_plan_says_how_far_its_forecast_of_the_captured_step_is_off(tfwave: Comm
     )
 
 
+def test_plan_says_how_busy_the_cores_were(tfwave: Command, bundle: Path) -> None:
+    """Two cores worked 32 ms in steps of 40 ms; a bundle need not know."""
+    assert "cores of the capturing machine" not in tfwave("plan", bundle).out
+    manifest = json.loads((bundle / "bundle.json").read_text())
+    manifest |= {"cores": 2, "steps": [step | {"core_seconds": 0.032} for step in manifest["steps"]]}
+    (bundle / "bundle.json").write_text(json.dumps(manifest))
+    assert "cores of the capturing machine: 40% busy" in tfwave("plan", bundle).out
+
+
 def test_seeds_choose_among_random_orders(tfwave: Command, graph: Path) -> None:
     orders = {tfwave("plan", graph, "--policy", "random", "--seed", s, "--json").out for s in range(8)}
     assert len(orders) > 1

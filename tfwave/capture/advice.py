@@ -1,5 +1,7 @@
 """From a captured training step to how its steps should overlap."""
 
+from dataclasses import replace
+
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.cards import OnCard, card_of
 from tfwave.capture.costs import bundle_costs
@@ -12,8 +14,9 @@ from tfwave.planner.workers import pulling_devices
 def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
     """How many steps a call should make, and in which blocks, for the job that was captured with one step a call.
 
-    What the busiest worker needs decides, and what the servers can serve. A step that pushes nothing, as inference
-    does, has nothing to overlap: one step a call. What the traces lost is estimated.
+    What the busiest worker needs decides, what the servers can serve, and what the cores of the capturing machine
+    have to do. A step that pushes nothing, as inference does, has nothing to overlap: one step a call. What the
+    traces lost is estimated.
 
     Args:
         bundle: what was captured.
@@ -28,7 +31,11 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
     pulling = sorted(pulling_devices(view, transfers))
     if not pulling:
         raise GraphError("nothing crosses tasks in this job: there is nothing to overlap")
-    loads = [step_load(view, device, transfers, costs, workers) for device in pulling]
+    machine = bundle.manifest.machine_seconds
+    loads = [
+        replace(step_load(view, device, transfers, costs, workers), machine_seconds=machine)
+        for device in pulling
+    ]
     busiest = max(loads, key=lambda step: step.seconds(1))
     single = busiest.seconds(1)
     return choose_overlap(busiest) if busiest.pushes else Overlap(1, 0, single, single)

@@ -33,15 +33,19 @@ _SUMS = "SHA256SUMS"
 
 
 class StepSummary(BaseModel):
-    """One traced step: wall seconds of the call, and transfers whose events TensorFlow lost."""
+    """One traced step: wall seconds of the call, and transfers whose events TensorFlow lost.
+
+    `core_seconds` are those that the cores of the calling machine worked meanwhile, whoever for; None: not known.
+    """
 
     model_config = ConfigDict(extra="forbid")
     seconds: float
     missing_transfers: int
+    core_seconds: float | None = None
 
 
 class Manifest(BaseModel):
-    """What ``bundle.json`` says."""
+    """What ``bundle.json`` says; `cores` are those of the calling machine."""
 
     model_config = ConfigDict(extra="forbid")
     version: int
@@ -52,6 +56,13 @@ class Manifest(BaseModel):
     fetches: list[str]
     warmup_steps: int
     steps: list[StepSummary]
+    cores: int | None = None
+
+    @property
+    def machine_seconds(self) -> float:
+        """What a step takes at the least, on a machine with these cores, were none ever idle; 0 if not known."""
+        known = [step.core_seconds for step in self.steps if step.core_seconds is not None]
+        return min(known) / self.cores if known and self.cores else 0.0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Capturing steps of a live `tf.compat.v1.Session`, local or on a cluster."""
 
 import importlib
+import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from tfwave.capture.bundle import (
 from tfwave.errors import BundleError
 from tfwave.graph.marks import STEP_MARKER_OP
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
+from tfwave.runtime.machine import busy_seconds
 from tfwave.version import __version__
 
 DEFAULT_STEPS = 5
@@ -76,7 +78,7 @@ class Tracer:
         self._left_to_warm_up = warmup
         self._fetches: tuple[str, ...] | None = None
         self._graphs: tuple[GraphDef, ...] = ()
-        self._traced: list[tuple[float, StepStats]] = []
+        self._traced: list[tuple[float, float | None, StepStats]] = []
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """Run a step, traced if it is its turn."""
@@ -98,7 +100,7 @@ class Tracer:
         """
         if not self._traced:
             raise BundleError(f"no step was traced: run the session more than {self._warmup} times")
-        seconds, traces = zip(*self._traced, strict=True)
+        seconds, cores, traces = zip(*self._traced, strict=True)
         missing = missing_transfers(self._graphs, traces)
         manifest = Manifest(
             version=BUNDLE_VERSION,
@@ -109,8 +111,10 @@ class Tracer:
             fetches=list(self._fetches or ()),
             warmup_steps=self._warmup,
             steps=[
-                StepSummary(seconds=s, missing_transfers=m) for s, m in zip(seconds, missing, strict=True)
+                StepSummary(seconds=s, missing_transfers=m, core_seconds=c)
+                for s, m, c in zip(seconds, missing, cores, strict=True)
             ],
+            cores=os.cpu_count(),
         )
         return Bundle(manifest, self._graphs, traces)
 
@@ -120,12 +124,14 @@ class Tracer:
             trace_level=v1.RunOptions.FULL_TRACE, output_partition_graphs=not self._graphs
         )
         metadata = v1.RunMetadata()
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), busy_seconds()
         result = self._run(fetches, feed_dict, options, metadata)
-        seconds = time.perf_counter() - start
+        seconds, worked = time.perf_counter() - start, busy_seconds()
+        core_seconds = None if busy is None or worked is None else worked - busy
         if not self._graphs:
             self._graphs = tuple(_own_graph(graph) for graph in metadata.partition_graphs)
-        self._traced.append((seconds, StepStats.FromString(metadata.step_stats.SerializeToString())))
+        stats = StepStats.FromString(metadata.step_stats.SerializeToString())
+        self._traced.append((seconds, core_seconds, stats))
         return result
 
 

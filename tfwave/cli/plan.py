@@ -102,6 +102,8 @@ def _print_beside(bundle: Bundle, plan: Plan, workers: int) -> None:
     captured = statistics.median(step.seconds for step in bundle.manifest.steps)
     unordered = plan.predicted.unordered_seconds
     console.print(against_captured(captured, unordered))
+    if machine := bundle.manifest.machine_seconds:
+        console.print(f"cores of the capturing machine: {machine / captured:.0%} busy")
     transfers = bundle.transfers.data
     loads = server_load(bundle.view, transfers, EstimateMissing(bundle_costs(bundle), bundle.view, transfers))
     if len(loads) > 1:

@@ -49,6 +49,8 @@ class StepLoad:
         nodes: of the step's graph.
         served: seconds in which the busiest server sends, and receives, for a step of all workers of the graph.
         workers: how many run such a step, each by itself.
+        machine_seconds: what the cores of its machine need for a step, were none ever idle: sending and receiving
+            take them, too.
     """
 
     compute_seconds: float
@@ -57,6 +59,7 @@ class StepLoad:
     nodes: int
     served: tuple[float, float] = (0.0, 0.0)
     workers: int = 1
+    machine_seconds: float = 0.0
 
     def seconds(self, steps: int, block_bytes: int = 0) -> float:
         """Of a step, as forecast, if so many make a call, and tensors are cut into blocks of that size.
@@ -75,7 +78,7 @@ class StepLoad:
             for pull, push in ((pull, push), self.served)
         )
         wire = max(*wires, self.workers * max(self.served))
-        shorter, longer = sorted((self.compute_seconds, wire))
+        shorter, longer = sorted((max(self.compute_seconds, self.machine_seconds), wire))
         return longer + EXPOSED * shorter
 
     def fits(self, steps: int, block_bytes: int) -> bool:
