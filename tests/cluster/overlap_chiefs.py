@@ -3,8 +3,11 @@
 import json
 import logging
 import os
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ import tfwave.keras
 from tests.cluster.chiefs import figures, until_ordered
 from tfwave.distribute.blocks import Blocks
 from tfwave.distribute.servers import channel_of
+from tfwave.errors import EnforcerError
 from tfwave.planner import overlap as planned
 from tfwave.report.conformance import conformance, read_hand_offs
 from tfwave.runtime.control.client import ControlClient
@@ -157,6 +161,38 @@ def advised() -> dict[str, Any]:
     return figures(chosen) | {"shapes": shapes, "losses": losses, "channels": channels()}
 
 
+def overlapped_restarted(kill_at: str) -> dict[str, Any]:
+    """Four steps a call on two workers while the test kills one and starts it again; it is told when by a file."""
+    chosen = tfwave.distribute.wrap(strategy(), trace_steps=3)
+    schedule = tfwave.distribute.schedule_of(chosen)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(chosen)
+    training = Training.make(chosen)
+    function, drawn = tfwave.distribute.overlap(training.step, 4).function, batches(coordinator)
+    losses: list[float] = []
+
+    def once() -> None:
+        results = [coordinator.schedule(function, args=(drawn,)) for _ in range(4)]
+        coordinator.join()
+        losses.extend(float(loss) for result in results for loss in result.fetch())
+
+    until_ordered(schedule, 1, once)
+    Path(kill_at).write_text("now")
+    end = time.monotonic() + 120
+    while os.path.exists(kill_at):
+        assert time.monotonic() < end
+        once()
+    seen: list[dict[str, Any]] = []
+    while not seen:  # an order that is measured anew meanwhile comes again
+        assert time.monotonic() < end
+        until_ordered(schedule, 1, once)
+        schedule.figures()
+        for _ in range(5):
+            once()
+        with suppress(EnforcerError):  # the worker that comes back need not answer yet
+            seen = channels()
+    return figures(chosen) | {"losses": losses, "channels": seen}
+
+
 def unrolled_fit() -> dict[str, Any]:
     """Keras 3, as many steps an execution as the planner says; then again as long, one by one and without order."""
     import keras
@@ -221,4 +257,4 @@ def channels() -> list[dict[str, Any]]:
     return found
 
 
-SCENARIOS = {f.__name__: f for f in (overlapped, advised, unrolled_fit)}
+SCENARIOS = {f.__name__: f for f in (overlapped, advised, overlapped_restarted, unrolled_fit)}

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cluster.cluster import wait_until
 from tests.cluster.job import Job, job
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
@@ -57,3 +59,21 @@ def test_the_planner_chooses_and_two_workers_go_on() -> None:
     assert all(0 <= loss < 10 for loss in found["losses"])
     assert f"step: {lengths[-1]} steps a call from now on" in found["errors"]
     assert_ordered(found, workers=2, steps=1)
+
+
+def test_a_worker_is_killed_between_its_steps_and_comes_back(tmp_path: Path) -> None:
+    flag = tmp_path / "kill"
+    with job(ps=2, workers=2) as servers:
+        chief = servers.start_chief("overlapped_restarted", kill_at=str(flag))
+        wait_until(lambda: flag.exists() or chief.poll() is not None, 150)
+        servers.kill("worker", 1)
+        servers.start("worker", 1)
+        servers.wait_for("worker", 1)
+        flag.unlink()
+        found = servers.result(chief)
+    assert set(found["phases"].values()) <= {"ordered", "measured unordered"}
+    assert all(0 <= loss < 10 for loss in found["losses"])
+    assert found["figures"]["tfwave_exact_share"] == 1
+    assert all(c["violations"] == 0 for c in found["channels"])
+    ways = {tuple(re.findall("/job:([a-z]+)", c["channel"])) for c in found["channels"]}
+    assert ways == {("ps", "worker"), ("worker", "ps")}  # the other worker may have taken all calls since
