@@ -1,12 +1,13 @@
 """What a captured step holds in memory, from traces by hand."""
 
+import random
 from dataclasses import replace
 
 import pytest
 
 from tests.bundles import SERVER, small_bundle
 from tests.graphs import WORKER
-from tests.memory_steps import DEVICE, Step, bundle_of, declare, graph
+from tests.memory_steps import DEVICE, ORIGIN, Step, bundle_of, declare, graph
 from tfwave.capture.memory import captured_memory
 from tfwave.errors import BundleError
 from tfwave.memory.profile import MemoryProfile, OpMemory
@@ -198,15 +199,34 @@ def test_of_several_buffers_of_one_size_that_read_last_is_freed_last() -> None:
     assert {t.names: t.dies for t in memory.tensors[:2]} == {("a:1",): 1, ("a:0",): 2}
 
 
-def test_nothing_is_free_before_its_last_reader_nor_while_another_op_runs_beside_it() -> None:
-    made = graph(("a", "Fill", []), ("b", "Neg", ["a"]), ("c", "Fill", []), ("d", "NoOp", []))
+@pytest.mark.parametrize(("begin", "freed", "dies"), [(9_999, 9, 1), (9_000, 9, 1), (10_000, 9, 0)])
+def test_a_free_is_known_to_the_microsecond_and_the_last_reader_tells_the_rest(
+    begin: int, freed: int, dies: int
+) -> None:
+    made = graph(("a", "Fill", []), ("b", "Neg", ["a"]), ("c", "NoOp", []))
     step = Step()
-    step.run("a", 0, (100, 1), allocated=[100], freed=[(9, 100)])
-    step.run("b", 10, (10, 2), allocated=[10], freed=[(31, 10)], lasts=20)
-    step.run("c", 15, (50, 3), allocated=[50], freed=[(21, 50)])
-    step.run("d", 35)
+    step.run("a", 0, (100, 1), allocated=[100], freed=[(freed, 100)])
+    step.run("b", 10, (10, 2), allocated=[10])
+    step.stats.dev_stats[0].node_stats[-1].all_start_nanos = ORIGIN * 1000 + begin
+    step.run("c", 10)
+    tensor = memory_of(made, step).tensors[0]
+    assert (tensor.read, tensor.dies) == (dies, dies)
+
+
+def test_the_reader_of_another_turn_of_a_loop_keeps_nothing() -> None:
+    made = graph(("a", "Fill", []), ("b", "Neg", ["a"]))
+    step = Step()
+    step.run("a", 0, (100, 1, 1), allocated=[100], freed=[(44, 100)])
+    step.run("a", 10, (100, 2, 2), allocated=[100], freed=[(34, 100)])
+    step.run("b", 30, (10, 3, 3), allocated=[10])
+    step.run("b", 40, (10, 4, 4), allocated=[10])
     memory = memory_of(made, step)
-    assert [t.dies for t in memory.tensors] == [1, 2, 2]
+    assert [(t.bytes, t.read, t.dies) for t in memory.tensors[:2]] == [(100, 0, 3), (100, 2, 2)]
+    assert [held for held, _ in memory.held] == [0, 100, 200, 110]
+
+
+def test_nothing_is_free_while_another_op_runs_beside_it() -> None:
+    made = graph(("a", "Fill", []), ("b", "Neg", ["a"]), ("c", "Fill", []), ("d", "NoOp", []))
     step = Step()
     step.run("a", 0, (100, 1), allocated=[100], freed=[(30, 100)])
     step.run("b", 10, lasts=20)
@@ -215,6 +235,35 @@ def test_nothing_is_free_before_its_last_reader_nor_while_another_op_runs_beside
     memory = memory_of(made, step)
     assert [(t.read, t.dies) for t in memory.tensors] == [(1, 2), (2, 2)]
     assert memory.profile.peak == 150
+
+
+def test_scratch_counts_beside_what_begins_before_its_op_ends() -> None:
+    made = graph(*((name, "Conv2D", []) for name in "abcd"))
+    step = Step()
+    step.run("a", 0, scratch=100, lasts=20)
+    step.run("b", 10, scratch=10, lasts=30)
+    step.run("c", 20, (7, 1), allocated=[7], freed=[(24, 7)])
+    step.run("d", 50, scratch=1)
+    memory = memory_of(made, step)
+    assert [op.beside for op in memory.profile.ops] == [0, 100, 10, 0]
+    assert memory.profile.peak == 110
+    levels = [(0, 100), (10, 110), (20, 17), (25, 10), (40, 0), (50, 1), (55, 0)]
+    assert memory.curve == tuple((pytest.approx(at / 1e6), held) for at, held in levels)
+
+
+def test_scratch_is_held_at_once_by_all_ops_that_run() -> None:
+    for seed in range(100):
+        rng = random.Random(seed)
+        step = Step()
+        spans: list[tuple[int, int, int]] = []
+        for i, begin in enumerate(sorted(rng.sample(range(100), rng.randint(1, 12)))):
+            spans.append((begin, begin + rng.randint(1, 40), rng.randint(1, 99)))
+            step.run(f"n{i}", begin, scratch=spans[-1][2], lasts=spans[-1][1] - begin)
+        memory = memory_of(graph(*((f"n{i}", "Conv2D", []) for i in range(len(spans)))), step)
+        held = {at: sum(size for b, e, size in spans if b <= at < e) for span in spans for at in span[:2]}
+        origin = spans[0][0]
+        assert memory.profile.peak == max(held.values()), seed
+        assert {round(at * 1e6) + origin: level for at, level in memory.curve} == held, seed
 
 
 def test_an_op_of_a_loop_allocates_in_each_run() -> None:
@@ -289,7 +338,18 @@ def test_what_others_hold_is_what_the_pool_counts_besides() -> None:
     assert captured_memory(bundle_of([made], step.stats)).others == 1000
     step = Step()
     step.run("a", 0, (10, 1), allocated=[10])
-    assert captured_memory(bundle_of([made], step.stats)).others is None
+    found = captured_memory(bundle_of([made], step.stats))
+    assert (found.others, found.peak) == (None, 10)
+
+
+def test_what_began_beside_an_op_is_no_others() -> None:
+    step = Step()
+    step.run("a", 0, (10, 1), allocated=[10], lasts=20)
+    step.run("b", 10, (50, 2), allocated=[50])
+    for event in step.stats.dev_stats[0].node_stats:
+        event.memory[0].allocator_bytes_in_use = 1060
+    found = captured_memory(bundle_of([graph(("a", "Fill", []), ("b", "Fill", []))], step.stats))
+    assert (found.others, found.peak) == (1000, 1060)
 
 
 def test_ops_that_began_at_once_are_ordered_by_name() -> None:
@@ -317,7 +377,7 @@ def test_what_tells_nothing_is_refused() -> None:
     assert captured_memory(bundle, two.device).memory.profile.peak == 10
 
 
-def by_hand(*ops: tuple[int, int, int], resident: int = 0) -> StepMemory:
+def by_hand(*ops: tuple[int, ...], resident: int = 0) -> StepMemory:
     """Ops of a second each, a second apart."""
     made = tuple(OpMemory(f"n{i}", *op) for i, op in enumerate(ops))
     begins = tuple(2.0 * i for i in range(len(ops)))
@@ -332,11 +392,12 @@ def test_the_curve_counts_scratch_while_an_op_runs() -> None:
     assert memory.average == pytest.approx((115 + 110 + 130 + 120 + 120) / 5)
 
 
-def test_an_op_counts_until_the_next_begins() -> None:
-    memory = by_hand((10, 5, 0), (20, 0, 10))
+def test_the_curve_counts_scratch_beside_the_next_op() -> None:
+    memory = by_hand((10, 5, 0), (20, 0, 10, 5))
     memory = replace(memory, ends=(2.5, 3.0))
-    assert memory.curve == ((0.0, 15), (2.0, 30), (3.0, 20))
-    assert memory.average == pytest.approx((2 * 15 + 30) / 3)
+    assert memory.curve == ((0.0, 15), (2.0, 35), (2.5, 30), (3.0, 20))
+    assert (memory.peak_op, memory.profile.peak) == (1, 35)
+    assert memory.average == pytest.approx((2 * 15 + 35 / 2 + 30 / 2) / 3)
 
 
 @pytest.mark.parametrize(

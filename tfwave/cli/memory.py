@@ -60,6 +60,7 @@ def _document(bundle: Bundle, found: CapturedMemory, top: int) -> dict[str, Any]
         "resident_bytes": profile.resident,
         "others_bytes": found.others,
         "peak_bytes": profile.peak,
+        "pool_peak_bytes": found.peak,
         "peak_op": profile.ops[memory.peak_op].node,
         "average_bytes": memory.average,
         "shape": vars(memory.shape),
@@ -91,7 +92,7 @@ def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
         f"peak: {size(profile.peak)}, at {shape.peak_at:.0%} of the step, in {profile.ops[memory.peak_op].node}\n"
         f"average: {size(memory.average)}; peak/average {shape.over_average:.2f}\n"
         f"resident (variables, constants): {size(profile.resident)}; others in the pool: "
-        f"{'not known' if found.others is None else size(found.others)}\n"
+        f"{'not known' if found.others is None else size(found.others)}, which then peaks at {size(found.peak)}\n"
         f"first increase, then drop: {shape.rise:.0%} of what is added before the peak is still held at it, "
         f"{shape.drop:.0%} of what goes after it is not added again",
         soft_wrap=True,

@@ -13,12 +13,19 @@ class OpMemory:
         takes: of the outputs that it allocates and that live on when it is done; none for what shares a buffer.
         scratch: held only while it runs.
         gives: of the tensors that are freed once it has run, its own included.
+        beside: the scratch of ops that began before it and still run when it begins.
     """
 
     node: str
     takes: int
     scratch: int
     gives: int
+    beside: int = 0
+
+    @property
+    def most(self) -> int:
+        """What is held from its begin until the next op's, above what was held before, at most."""
+        return self.takes + self.scratch + self.beside
 
     @property
     def net(self) -> int:
@@ -39,6 +46,6 @@ class MemoryProfile:
         """The most that is allocated at once, resident variables included."""
         held = highest = self.resident
         for op in self.ops:
-            highest = max(highest, held + op.takes + op.scratch)
+            highest = max(highest, held + op.most)
             held += op.net
         return highest

@@ -52,7 +52,7 @@ class Replay:
         for run, (_, op) in enumerate(self.runs):
             done[place_of[run]].append(replace(op, gives=0) if run in later else op)
         for run, place in sorted(later.items()):
-            done[place].append(replace(self.runs[run][1], takes=0, scratch=0))
+            done[place].append(replace(self.runs[run][1], takes=0, scratch=0, beside=0))
         return dict(done)
 
     def _freed_later(self, place_of: Sequence[int]) -> dict[int, int]:

@@ -1,6 +1,6 @@
 """A step's memory in full: its profile, the tensors behind it, and its times."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -78,14 +78,17 @@ class StepMemory:
     def curve(self) -> tuple[tuple[float, int], ...]:
         """Bytes held, what is resident included, from each time (seconds) on, until the next.
 
-        An op holds its scratch until it ends, or until the next begins: ops are taken one by one.
+        An op holds its scratch until it ends; what is freed after it is so at its end, or when the next begins.
         """
         points: list[tuple[float, int]] = []
-        nexts = [*self.begins[1:], float("inf")]
-        for op, (begin, end, following) in enumerate(zip(self.begins, self.ends, nexts, strict=True)):
-            points.append((begin, self._during(op)))
-            if end < following:
-                points.append((end, self.held[op][1]))
+        running: list[int] = []
+        for op, following in enumerate([*self.begins[1:], float("inf")]):
+            running.append(op)
+            points.append((self.begins[op], self._during(op)))
+            for ended in sorted((r for r in running if self.ends[r] < following), key=self.ends.__getitem__):
+                running.remove(ended)
+                points.append((self.ends[ended], self._beside(op, running)))
+            running = [r for r in running if self.ends[r] > following]
         return tuple(points)
 
     @property
@@ -120,8 +123,13 @@ class StepMemory:
         return tuple(pairwise(accumulate((op.net for op in self.profile.ops), initial=self.profile.resident)))
 
     def _during(self, op: int) -> int:
-        does = self.profile.ops[op]
-        return self.held[op][0] + does.takes + does.scratch
+        return self.held[op][0] + self.profile.ops[op].most
+
+    def _beside(self, op: int, running: Collection[int]) -> int:
+        """Bytes held when the last op to begin was `op`, and only `running` have not ended."""
+        before, after = self.held[op]
+        held = before + self.profile.ops[op].takes if op in running else after
+        return held + sum(self.profile.ops[r].scratch for r in running)
 
 
 def _with_takes(ops: Sequence[OpMemory], peak: int) -> list[int]:

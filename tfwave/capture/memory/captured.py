@@ -1,5 +1,6 @@
 """The memory of a captured job on one of its devices."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_low
@@ -21,20 +22,31 @@ class CapturedMemory:
     Attributes:
         step: its place among the traced ones.
         memory: what it holds.
-        others: bytes that its pool holds besides: other graphs' variables and constants, other steps. That is the
-            median of what the pool counted after each op, less what the profile says; None where it does not count.
+        others: bytes that its pool holds besides: other graphs' variables and constants, such as the zeros that a
+            variable began with; other steps; and what the pool gave to variables beyond what they asked for, up to
+            as much again. That is the median of what the pool counted after each op, less what the profile says;
+            None where it does not count.
     """
 
     step: int
     memory: StepMemory
     others: int | None
 
+    @property
+    def peak(self) -> int:
+        """The most that its pool holds in the step, in bytes, others included.
+
+        Traced without a pool, a step tells neither them nor what a pool gives beyond what is asked for, so this is
+        too low for one: capture in the pool whose limit is to be kept.
+        """
+        return self.memory.profile.peak + (self.others or 0)
+
 
 def captured_memory(bundle: Bundle, device: str | None = None) -> CapturedMemory:
     """The traced step with the highest peak on a device, the first of equals.
 
-    Steps differ, as ops that can run at once begin in another order each time. The highest peak counts, since a
-    limit must hold in each step.
+    Steps differ: ops that can run at once begin in another order each time, and a pool gives whole pieces of what
+    it has free. The highest peak counts, since a limit must hold in each step.
 
     Resident are variables, constants, and what the caller feeds; not what other steps and jobs hold in the pool.
 
@@ -45,7 +57,7 @@ def captured_memory(bundle: Bundle, device: str | None = None) -> CapturedMemory
     device = _chosen(memory_devices(bundle), device)
     steps = [i for i, stats in enumerate(bundle.steps) if _tells(stats, device)]
     found = [_captured(bundle, i, device) for i in steps]
-    return max(found, key=lambda captured: captured.memory.profile.peak)
+    return max(found, key=lambda captured: captured.peak)
 
 
 def memory_devices(bundle: Bundle) -> tuple[str, ...]:
@@ -82,8 +94,9 @@ def _captured(bundle: Bundle, step: int, device: str) -> CapturedMemory:
 
 
 def _others(runs: Sequence[Run], memory: StepMemory) -> int | None:
-    ops = zip(runs, memory.held, memory.profile.ops, strict=True)
-    counted = [run.pool - before - op.takes for run, (before, _), op in ops if run.pool]
+    begins = [run.begin for run in runs]
+    level = [before + op.takes for (before, _), op in zip(memory.held, memory.profile.ops, strict=True)]
+    counted = [run.pool - level[bisect_right(begins, run.end) - 1] for run in runs if run.pool]
     return max(0, median_low(counted)) if counted else None
 
 

@@ -13,15 +13,19 @@ An output of a run lies
 What a run allocated, did not give out and freed only after its end, an op keeps: the contents of a list. If it is
 never freed, it takes the place of something as large, such as a variable's old value: it counts as scratch.
 
-A buffer is free after the last op that had begun when the allocator freed it, but never before its last reader;
-where the allocator does not tell, after its last reader. It outlives the step if it is never freed or, where the
-allocator does not tell, if it is fetched.
+A buffer is free after the last op that had begun when the allocator freed it, to the microsecond; which, as far as
+that leaves open, is its last reader. What seems to read it later reads another one, of another turn of its loop.
+Where the allocator does not tell, it is free after its last reader. It outlives the step if it is never freed or,
+where the allocator does not tell, if it is fetched.
+
+The scratch of an op is held until it ends, also beside what begins meanwhile.
 """
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from tfwave.capture.memory.runs import Output, Place, Run
 from tfwave.graph.flow_ops import MERGE_OPS
@@ -97,13 +101,16 @@ class _Replay:
         tensors: list[Tensor] = []
         for buffer in sorted(self._made, key=lambda b: b.born):
             dies = self._death(buffer)
-            tensors.append(Tensor(tuple(buffer.names), buffer.bytes, buffer.born, buffer.last, dies))
+            read = buffer.last if dies is None else min(buffer.last, dies)
+            tensors.append(Tensor(tuple(buffer.names), buffer.bytes, buffer.born, read, dies))
             takes[buffer.born] += buffer.bytes
             if dies is not None:
                 gives[dies] += buffer.bytes
         ops = tuple(
-            OpMemory(run.node, takes[i], scratch, gives[i])
-            for i, (run, scratch) in enumerate(zip(self._runs, self._scratch, strict=True))
+            OpMemory(run.node, takes[i], scratch, gives[i], beside)
+            for i, (run, scratch, beside) in enumerate(
+                zip(self._runs, self._scratch, _beside(self._runs, self._scratch), strict=True)
+            )
         )
         return Replayed(
             ops, tuple(tensors), sum(buffer.bytes for buffer in self._found), frozenset(self._givers)
@@ -173,7 +180,9 @@ class _Replay:
             return None if buffer.fetched else buffer.last
         if buffer.freed is None:
             return None
-        return max(buffer.last, bisect_right(self._begins, buffer.freed) - 1)
+        begun = bisect_right(self._begins, buffer.freed) - 1
+        begun_late = bisect_right(self._begins, buffer.freed + 999) - 1
+        return max(begun, min(buffer.last, begun_late), buffer.born)
 
 
 def _shared(output: Output, reads: Sequence[_Buffer], *, allocated: bool) -> _Buffer | None:
@@ -197,6 +206,18 @@ def _tell_frees(run: Run, own: Sequence[_Buffer]) -> None:
         times = [*freed, *[None] * never][-len(buffers) :]
         for buffer, time in zip(sorted(buffers, key=lambda b: (b.fetched, b.last)), times, strict=True):
             buffer.freed = time
+
+
+def _beside(runs: Sequence[Run], scratch: Sequence[int]) -> Iterator[int]:
+    """Per run: the scratch of those that began before it, and still run when it begins."""
+    running: list[tuple[int, int]] = []
+    beside = 0
+    for run, own in zip(runs, scratch, strict=True):
+        while running and running[0][0] <= run.begin:
+            beside -= heappop(running)[1]
+        yield beside
+        heappush(running, (run.end, own))
+        beside += own
 
 
 def _held(buffer: _Buffer, runs: Sequence[Run], i: int) -> bool:

@@ -1,0 +1,81 @@
+"""The predicted peak of real training steps against what TensorFlow's own limited pool measures."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.numerics.memory_models import NAMES
+from tfwave.capture.bundle import Bundle, load_bundle
+from tfwave.capture.memory import CapturedMemory, captured_memory
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(120)]
+
+ROOT = Path(__file__).parents[2]
+LIKE = ("resnet", "bert", "lstm", "nasnet")
+PIECES = 0.03
+"""By so much steps of one order differ: the pool gives whole pieces, up to twice as large, of what it has free."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A captured job, and the peaks of its pool in the steps that were traced and in some that followed."""
+
+    bundle: Bundle
+    traced: Sequence[int]
+    later: Sequence[int]
+
+    def memory(self, step: int) -> CapturedMemory:
+        """What the trace of one step tells."""
+        return captured_memory(Bundle(self.bundle.manifest, self.bundle.graphs, (self.bundle.steps[step],)))
+
+
+def train(model: str, out: Path, *batches: int, threads: int = 1) -> list[Trained]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TF_CPU", "TF_ENABLE"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.numerics.memory_job", model, out, str(threads), *map(str, batches)],
+        cwd=ROOT,
+        env=kept | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = done.stdout.splitlines()[-len(batches) :]
+    return [
+        Trained(load_bundle(out / str(times)), **json.loads(line))
+        for times, line in zip(batches, told, strict=True)
+    ]
+
+
+def peaks_of(trained: Trained) -> list[int]:
+    """What each trace tells, after a comparison with what the pool measured in that very step."""
+    peaks = [trained.memory(step).peak for step in range(len(trained.traced))]
+    assert peaks == pytest.approx(trained.traced, rel=0.005)
+    assert captured_memory(trained.bundle).peak == max(peaks)
+    return peaks
+
+
+@pytest.mark.parametrize(("model", "batches"), [(name, (1, 2) if name in LIKE else (1,)) for name in NAMES])
+def test_the_predicted_peak_is_the_pools(model: str, batches: tuple[int, ...], tmp_path: Path) -> None:
+    for trained in train(model, tmp_path, *batches):
+        peak = max(peaks_of(trained))
+        if model != "lstm":  # what can run at once is more: its steps differ in their order
+            assert peak == pytest.approx(max(peak, *trained.later), rel=PIECES)
+
+
+def test_what_runs_side_by_side_counts_at_once(tmp_path: Path) -> None:
+    (trained,) = train("resnet", tmp_path, 1, threads=2)
+    peaks_of(trained)
+    memory = captured_memory(trained.bundle).memory
+    assert any(op.beside for op in memory.profile.ops)
+    assert max(held for _, held in memory.curve) == memory.profile.peak
+    assert memory.curve[-1][1] == pytest.approx(memory.profile.resident, rel=0.02)
+    assert memory.shape.over_average > 1.2
+    assert 0.2 < memory.shape.peak_at < 0.9
