@@ -1,21 +1,22 @@
 #include "api.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
-#include <exception>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "guarded.h"
 #include "process.h"
 #include "rendezvous.h"
 #include "tensorflow/c/c_api_internal.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
 namespace {
+
+using tfwave::Fail;
+using tfwave::Guarded;
 
 constexpr int32_t kAbiVersion = 3;
 constexpr double kLongestDeadline = 1e9;
@@ -25,24 +26,6 @@ static_assert(offsetof(tfwave_hand_off, reason) == offsetof(tfwave::HandOff, rea
 static_assert(sizeof(tfwave_arrival) == sizeof(tfwave::LoggedArrival), "the log is copied as it is");
 static_assert(offsetof(tfwave_arrival, transfer) == offsetof(tfwave::LoggedArrival, transfer),
               "the log is copied as it is");
-
-int32_t Fail(const std::string& why, char* message, int64_t size) {
-  if (size <= 0) return -1;
-  const size_t length = std::min<size_t>(why.size(), size - 1);
-  std::memcpy(message, why.data(), length);
-  message[length] = '\0';
-  return -1;
-}
-
-template <typename Work>
-int32_t Guarded(char* message, int64_t size, const Work& work) {
-  try {
-    const std::string error = work();
-    return error.empty() ? 0 : Fail(error, message, size);
-  } catch (const std::exception& e) {
-    return Fail(e.what(), message, size);
-  }
-}
 
 // "/job:ps/replica:0/task:0" as TensorFlow spells it; empty if it is no whole task.
 std::string TaskName(const std::string& text) {

@@ -1,10 +1,11 @@
-// The one hook of this process, shared by all servers in it: steps and channels tell them apart.
+// The one hook of this process, shared by all servers in it: steps and channels tell them apart; and its one ledger.
 #ifndef TFWAVE_NATIVE_PROCESS_H_
 #define TFWAVE_NATIVE_PROCESS_H_
 
 #include "arrival_log.h"
 #include "hand_off_log.h"
 #include "hooked_tasks.h"
+#include "ledger.h"
 #include "pacer.h"
 #include "sequencer.h"
 #include "shallow_sockets.h"
@@ -18,6 +19,7 @@ struct Process {
   Pacer pacer;
   ShallowSockets sockets;
   Sequencer sequencer{&log};
+  Ledger ledger;
 };
 
 // Never destroyed: TensorFlow's threads outlive static destructors.
