@@ -10,14 +10,16 @@ from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, smal
 from tests.graphs import WORKER
 from tfwave.capture.advice import advise_overlap
 from tfwave.capture.bundle import Bundle, is_bundle, load_bundle, missing_transfers, save_bundle
+from tfwave.capture.cards import bundle_network
 from tfwave.capture.costs import bundle_costs, channel_links, service_seconds, time_oracle
 from tfwave.capture.step_stats import TransferRecord
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.errors import BundleError, GraphError, MissingCost
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner.overlap import Overlap
 from tfwave.proto.tensorflow_pb2 import StepStats
 
 PULL = Channel(SERVER, WORKER)
@@ -204,18 +206,29 @@ def test_a_device_may_be_chosen() -> None:
         planned(small_bundle(), "/gone")
 
 
+def test_all_cards_are_like_the_one_that_moved_the_most() -> None:
+    """The gradient took 600 us for its 50 kB; on a card that it has to itself it takes 500 us."""
+    bundle = small_bundle()
+    network, gradient = bundle_network(bundle), transfer(bundle, "grad")
+    rate = network.cluster.nic_of(task_of(WORKER)).bytes_per_second
+    assert rate == pytest.approx(BYTES_PER_SECOND, rel=0.01)
+    assert bundle_costs(bundle).transfer_seconds(gradient) == pytest.approx(600e-6, rel=0.01)
+    assert network.costs.transfer_seconds(gradient) == pytest.approx(SIZES["grad"] / rate, rel=0.01)
+
+
 def test_what_overlaps_takes_the_cores_of_the_machine() -> None:
-    """Two cores that work 0.1 s and 0.12 s for a step leave no less than 50 ms."""
+    """Two cores that work 76 ms or more for a step leave no less than 38 ms, and then some: no gain over 40 ms."""
     bundle = small_bundle()
     worked = [
         s.model_copy(update={"core_seconds": c})
-        for s, c in zip(bundle.manifest.steps, (0.12, 0.1), strict=True)
+        for s, c in zip(bundle.manifest.steps, (0.08, 0.076), strict=True)
     ]
     manifest = bundle.manifest.model_copy(update={"steps": worked, "cores": 2})
     assert bundle.manifest.machine_seconds == 0
-    assert manifest.machine_seconds == pytest.approx(0.05)
+    assert manifest.machine_seconds == pytest.approx(0.038)
     free, busy = (advise_overlap(b) for b in (bundle, replace(bundle, manifest=manifest)))
-    assert free.seconds < 0.05 < busy.seconds
+    assert free.seconds < 0.038 < free.single_seconds == 0.04
+    assert busy == Overlap(1, 0, 0.04, 0.04)
 
 
 def test_workers_by_themselves_share_what_a_server_can_send() -> None:

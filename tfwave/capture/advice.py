@@ -15,8 +15,8 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
     """How many steps a call should make, and in which blocks, for the job that was captured with one step a call.
 
     What the busiest worker needs decides, what the servers can serve, and what the cores of the capturing machine
-    have to do. A step that pushes nothing, as inference does, has nothing to overlap: one step a call. What the
-    traces lost is estimated.
+    have to do. One step a call is what it says where steps that overlap would not be faster than the fastest one
+    captured, or where nothing is pushed, as in inference. What the traces lost is estimated.
 
     Args:
         bundle: what was captured.
@@ -37,5 +37,10 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
         for device in pulling
     ]
     busiest = max(loads, key=lambda step: step.seconds(1))
-    single = busiest.seconds(1)
-    return choose_overlap(busiest) if busiest.pushes else Overlap(1, 0, single, single)
+    single = min(step.seconds for step in bundle.manifest.steps)
+    if workers > 1:  # of whom the capture may have seen one
+        single = max(single, busiest.seconds(1))
+    found = choose_overlap(busiest)
+    if not busiest.pushes or found.seconds >= single:
+        return Overlap(1, 0, single, single)
+    return replace(found, single_seconds=single)

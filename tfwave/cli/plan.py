@@ -110,7 +110,7 @@ def _print_beside(bundle: Bundle, plan: Plan, workers: int) -> None:
         print_loads(loads)
     advised = advise_overlap(bundle, workers) if plan.policy != URGENCY else None
     if advised is not None and advised.passes:
-        share = 1 - advised.seconds / max(unordered, advised.single_seconds)
+        share = 1 - advised.seconds / advised.single_seconds
         console.print(
             f"steps that overlap: {advised.steps} a call could take {milliseconds(advised.seconds)} each, "
             f"{share:.0%} less:\n  tfwave rewrite TRAIN.pb --passes '{advised.passes}' -o OVERLAPPED.pb",

@@ -106,7 +106,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
             "settings": vars(arguments),
             "cores": os.cpu_count(),
             "one_step_a_call": single,
-            "results": [_compare(jobs, single, steps, arguments) for steps in several],
+            "results": [
+                _compare(jobs, single["advised"]["single_seconds"], steps, arguments) for steps in several
+            ],
         }
 
 
@@ -125,8 +127,9 @@ def _compare_orders(jobs: dict[str, Job], arguments: argparse.Namespace) -> dict
 
 
 def _compare(
-    jobs: dict[str, Job], single: dict[str, Any], steps: int | None, arguments: argparse.Namespace
+    jobs: dict[str, Job], captured: float, steps: int | None, arguments: argparse.Namespace
 ) -> dict[str, object]:
+    """Overlapped against stock; what was forecast counts from the step that was `captured`, in seconds."""
     overlapped = jobs["overlapped"]
     chosen = overlapped.rewrite(steps, arguments.block_bytes)
     answer = overlapped.order()
@@ -140,13 +143,8 @@ def _compare(
         **chosen,
         **answer,
         **against_floor(blocks, flow_shop_floor(overlapped.steps, pull, largest)),
-        "forecast": forecast_against(blocks, "overlapped", single["predicted"]["unordered_seconds"], seconds),
-        "advice": forecast_against(
-            blocks,
-            "overlapped",
-            max(single["predicted"]["unordered_seconds"], chosen["chosen"]["single_seconds"]),
-            chosen["chosen"]["seconds"],
-        ),
+        "forecast": forecast_against(blocks, "overlapped", captured, seconds),
+        "advice": forecast_against(blocks, "overlapped", captured, chosen["chosen"]["seconds"]),
         "equal_losses_and_weights": equal,
         "load": os.getloadavg(),
     }
