@@ -1,0 +1,306 @@
+"""The largest batches, and the throughput, of two training jobs that share a limited pool.
+
+Modes are compared with running in turn ("sequential", both jobs' variables in the pool), in shares of the largest
+batch that a job has alone. Each trial is a process of its own; a share counts if no trial of it fails. What was
+done is kept in --out, where a run that was stopped goes on.
+
+    tools/bench/colocation.py --out DIR                                      512 MB and 1 GB
+    tools/bench/colocation.py --out DIR --limit 512 --pairs resnet+bert --parts capacity
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tfwave.errors import EnforcerError
+from tools.bench.colocation_modes import MODES
+from tools.bench.colocation_trials import STEPS, Case, Trial, Work, open_work, run_steps, tried
+from tools.bench.interleaved import run_interleaved
+
+PAIRS = (
+    "resnet+resnet",
+    "inception+inception",
+    "nasnet+nasnet",
+    "bert+bert",
+    "resnet+bert",
+    "inception+nasnet",
+)
+IDLE_PAIR = "lstm+lstm"
+"""Of a model that leaves a core idle: its throughput counts, and only what that needs is tried."""
+FIRST_BATCH = 32
+"""Of the profile from which a first guess is made."""
+BOTTOM, TOP = 0.3, 1.1
+"""Shares that are tried."""
+SOLO_GRID = 0.01
+PRECISE = ("sequential", "colocation")
+COARSE = 2
+"""Steps of the other modes' shares."""
+FIT_LIMIT = 0.8
+"""Of the limit: what no mode was tried at."""
+FIT_SHARES = (0.75, 0.82, 0.88, 0.94, 1.0, 1.06)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Cases by a whole number: shares of the largest batch of each model."""
+
+    models: tuple[str, ...]
+    tops: tuple[int, ...]
+    limit: int
+    grid: float
+
+    def case(self, place: int) -> Case:
+        batches = tuple([max(1, round(top * self.share(place))) for top in self.tops])
+        return Case(self.models, batches, self.limit)
+
+    def share(self, place: int) -> float:
+        return place * self.grid
+
+    @property
+    def places(self) -> range:
+        return range(round(BOTTOM / self.grid), round(TOP / self.grid) + 1)
+
+
+def largest(places: range, start: int, once: Callable[[int], bool], always: Callable[[int], bool]) -> int:
+    """The largest place that holds, found with single trials from `start` on, then held to all; else one less."""
+    good, bad, stride, place = places.start - 1, places.stop, 1, start
+    while bad - good > 1:
+        if once(place):
+            good = place
+            place = good + stride if bad == places.stop else (good + bad) // 2
+        else:
+            bad = place
+            place = bad - stride if good < places.start else (good + bad) // 2
+        stride *= 2
+        place = min(max(place, good + 1), bad - 1)
+    while good >= places.start and not always(good):
+        good -= 1
+    return good
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The parts of the measurement."""
+
+    work: Work
+    repeats: int
+    grid: float
+
+    def solo(self, model: str, limit: int) -> int:
+        """The largest batch of a model alone."""
+        profile = self.work.profile(model, FIRST_BATCH).step.profile
+        each = (profile.peak - profile.resident) / FIRST_BATCH
+        scale = Scale((model,), (int((limit - profile.resident) / each),), limit, SOLO_GRID)
+        return scale.case(self.most(scale, "sequential")).batches[0]
+
+    def scale(self, pair: str, limit: int) -> Scale:
+        models = tuple(pair.split("+"))
+        return Scale(models, tuple([self.solo(model, limit) for model in models]), limit, self.grid)
+
+    def most(self, scale: Scale, mode: str) -> int:
+        """The place of the largest share of a mode."""
+
+        def holds(place: int, repeats: int) -> bool:
+            trials = tried(self.work, scale.case(place), mode, repeats)
+            return bool(trials) and trials[-1].ok
+
+        start = min(self._predicted(scale, mode), self._expected(scale, mode))
+        return largest(scale.places, start, lambda p: holds(p, 1), lambda p: holds(p, self.repeats))
+
+    def capacity(self, fine: Scale, mode: str, ceiling: float) -> dict[str, object]:
+        """What a mode reaches; one to compare with is searched for in larger steps."""
+        scale = fine if mode in PRECISE else replace(fine, grid=COARSE * self.grid)
+        place = self.most(scale, mode)
+        if place < scale.places.start:
+            return {"mode": mode, "share": None, "predicted_share": scale.share(self._predicted(scale, mode))}
+        trials = tried(self.work, scale.case(place), mode, self.repeats)
+        above = tried(self.work, scale.case(place + 1), mode, self.repeats)
+        return {
+            "mode": mode,
+            "batches": trials[0].case.batches,
+            "share": scale.share(place),
+            "of_ceiling": scale.share(place) / ceiling,
+            "predicted_share": scale.share(self._predicted(scale, mode)),
+            **summary(trials),
+            "above": [[trial.variant, trial.outcome] for trial in above] or "refused",
+        }
+
+    def throughput(self, scale: Scale, blocks: int) -> dict[str, object]:
+        """Seconds of steps in turn over those as planned, of each two blocks in a row, at the largest common share.
+
+        None where the pool is exhausted all the same.
+        """
+        place = min(self.most(scale, mode) for mode in PRECISE)
+        while not self.work.plans(scale.case(place), "colocation"):
+            place -= 1
+        try:
+            return self._interleaved(scale, place, blocks)
+        except EnforcerError as error:
+            return {"share": scale.share(place), "throughput": None, "error": str(error)}
+
+    def _interleaved(self, scale: Scale, place: int, blocks: int) -> dict[str, object]:
+        case = scale.case(place)
+        modes = {mode: self.work.plans(case, mode)[0] for mode in PRECISE}
+        with ExitStack() as stack:
+            tasks = {
+                mode: stack.enter_context(self.work.running(case, planned)) for mode, planned in modes.items()
+            }
+            runs = {mode: lambda t=task: run_steps(t, STEPS)["seconds"] for mode, task in tasks.items()}
+            run_interleaved(runs, 1)
+            found = run_interleaved(runs, blocks)
+        medians = {mode: [statistics.median(block) for block in of_mode] for mode, of_mode in found.items()}
+        ratios = [a / b for a, b in zip(medians["sequential"], medians["colocation"], strict=True)]
+        return {
+            "share": scale.share(place),
+            "batches": case.batches,
+            "variant": modes["colocation"].variant,
+            "throughput": statistics.median(ratios),
+            "ratios": ratios,
+            "seconds": {mode: statistics.median(of_mode) for mode, of_mode in medians.items()},
+        }
+
+    def fit(self, models: Iterable[str], limit: int) -> Iterator[dict[str, object]]:
+        """Of all pairs of models around another limit: does what fits by the plan fit, and what not not?"""
+        for pair in combinations_with_replacement(models, 2):
+            tops = [self.solo(model, limit) * FIT_LIMIT for model in pair]
+            for share in FIT_SHARES:
+                batches = tuple([max(1, round(top * share)) for top in tops])
+                case = Case(pair, batches, int(limit * FIT_LIMIT))
+                fits = bool(self.work.plans(case, "colocation"))
+                (trial,) = tried(self.work, case, "colocation" if fits else "sequential", 1)
+                yield {
+                    "pair": "+".join(pair),
+                    "batches": batches,
+                    "predicted_fit": fits,
+                    "agrees": fits == trial.ok,
+                    **summary([trial]),
+                }
+
+    def _expected(self, scale: Scale, mode: str) -> int:
+        """No mode is expected to do better than running in turn, nor that to do better than one job alone."""
+        if mode == "sequential":
+            return round(1 / scale.grid)
+        return int(self.most(replace(scale, grid=self.grid), "sequential") * self.grid / scale.grid)
+
+    def _predicted(self, scale: Scale, mode: str) -> int:
+        """The largest place at which a mode fits by the model, as far as halving finds it."""
+        low, high = scale.places.start, scale.places.stop
+        while high - low > 1:
+            middle = (low + high) // 2
+            if any(planned.fits for planned in self.work.plans(scale.case(middle), mode)):
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+def summary(trials: Sequence[Trial]) -> dict[str, object]:
+    """Of the trials of one way."""
+    seconds = [second for trial in trials for second in trial.seconds[1:]]
+    return {
+        "variant": trials[0].variant,
+        "outcome": trials[-1].outcome,
+        "successes": sum(trial.ok for trial in trials),
+        "repeats": len(trials),
+        "predicted_peak": trials[0].predicted_peak,
+        "peak": max(trial.peak for trial in trials),
+        "seconds": statistics.median(seconds) if seconds else None,
+        "slowest_seconds": max(seconds, default=None),
+        "losses_equal": all(trial.losses_equal for trial in trials if trial.ok),
+    }
+
+
+def measure(bench: Bench, arguments: argparse.Namespace) -> dict[str, object]:
+    capacities: list[dict[str, Any]] = []
+    throughputs: list[dict[str, Any]] = []
+    fits: list[dict[str, Any]] = []
+    limits = [limit << 20 for limit in arguments.limit]
+    for limit in limits:
+        for pair in arguments.pairs if {"capacity", "throughput"} & set(arguments.parts) else ():
+            scale = bench.scale(pair, limit)
+            about = {"pair": pair, "limit": limit, "solo": scale.tops}
+            ceiling = scale.share(bench.most(scale, "sequential"))
+            for mode in arguments.modes if "capacity" in arguments.parts else ():
+                if pair != IDLE_PAIR or mode in PRECISE:
+                    capacities.append(about | bench.capacity(scale, mode, ceiling))
+                    print(line(capacities[-1]), file=sys.stderr, flush=True)
+            if "throughput" in arguments.parts:
+                throughputs.append(about | bench.throughput(scale, arguments.blocks))
+                print(f"{pair:20} throughput {throughputs[-1]['throughput']}", file=sys.stderr, flush=True)
+        if "fit" in arguments.parts:
+            pairs = [pair for pair in arguments.pairs if pair != IDLE_PAIR]
+            fits += bench.fit(dict.fromkeys("+".join(pairs).split("+")), limit)
+    return {
+        "load_average": os.getloadavg(),
+        "of_ceiling": {f"{limit >> 20} MB": means(capacities, limit) for limit in limits},
+        "capacity": capacities,
+        "throughput": throughputs,
+        "fit": {
+            "cases": len(fits),
+            "agreement": sum(case["agrees"] for case in fits) / len(fits) if fits else None,
+            "misses": [case for case in fits if not case["agrees"]],
+            "all": fits,
+        },
+    }
+
+
+def means(capacities: Sequence[dict[str, Any]], limit: int) -> dict[str, object]:
+    """Mean and least of each mode's shares of the ceiling; what reaches none counts as 0."""
+    found: dict[str, list[float]] = {}
+    for one in capacities:
+        if one["limit"] == limit and one["pair"] != IDLE_PAIR:
+            found.setdefault(one["mode"], []).append(one["of_ceiling"] if one["share"] else 0.0)
+    return {
+        mode: {"mean": statistics.mean(shares), "least": min(shares), "pairs": len(shares)}
+        for mode, shares in found.items()
+    }
+
+
+def line(found: dict[str, Any]) -> str:
+    start = f"{found['pair']:20}{found['limit'] >> 20:6} MB {found['mode']:12}"
+    if found["share"] is None:
+        return f"{start} no share of {BOTTOM:.0%} or more"
+    return (
+        f"{start} {found['share']:5.0%} of solo {found['of_ceiling']:5.0%} of ceiling "
+        f"{found['successes']}/{found['repeats']} peak {found['peak'] / 2**20:5.0f} MB, "
+        f"predicted {found['predicted_peak'] / 2**20:5.0f}; {found['seconds']:.3f} s, "
+        f"losses {'equal' if found['losses_equal'] else 'DIFFER'}; {found['variant']}"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--out", type=Path, required=True, help="a directory; what it has is not done again")
+    add("--limit", type=int, nargs="+", default=[512, 1024], help="MB")
+    add("--pairs", nargs="+", default=[*PAIRS, IDLE_PAIR], metavar="MODEL+MODEL")
+    add("--modes", nargs="+", default=list(MODES), choices=list(MODES))
+    add("--parts", nargs="+", default=["capacity", "throughput", "fit"])
+    add("--repeats", type=int, default=5)
+    add("--blocks", type=int, default=5, help=f"of {STEPS} steps of each mode, interleaved")
+    add("--grid", type=float, default=0.025, help="steps of the shares")
+    return parser
+
+
+def main() -> None:
+    """Measure, and say it."""
+    arguments = _parser().parse_args()
+    with open_work(arguments.out) as work:
+        bench = Bench(work, arguments.repeats, arguments.grid)
+        print(json.dumps(measure(bench, arguments), indent=1))
+
+
+if __name__ == "__main__":
+    main()

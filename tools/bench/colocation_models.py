@@ -1,0 +1,192 @@
+"""Training steps of small models for Sessions, a few MB of memory for each example; the same numbers each time.
+
+A model adds its layers to the default graph, and gives its loss. Images have 32 pixels a side, and texts 64 words.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+IMAGE = 32
+WORDS = 64
+VOCABULARY = 16_000
+CLASSES = 10
+LEARNING_RATE = 0.01
+MOMENTUM = 0.9
+
+
+class Network:
+    """Layers, whose variables are drawn by their number."""
+
+    def __init__(self, batch: int) -> None:
+        import tensorflow as tf
+
+        self.tf: Any = tf
+        self.batch = batch
+        self._variables = 0
+
+    def images(self) -> Any:
+        return self.tf.random.stateless_uniform([self.batch, IMAGE, IMAGE, 3], seed=[7, 1])
+
+    def weights(self, *shape: int) -> Any:
+        """He's initialisation."""
+        self._variables += 1
+        fan_in = 1
+        for side in shape[:-1]:
+            fan_in *= side
+        drawn = self.tf.random.stateless_normal(shape, seed=[self._variables, 3])
+        return self._variable(drawn * (2 / fan_in) ** 0.5)
+
+    def conv(self, x: Any, width: int, kernel: int = 1, stride: int = 1, relu: bool = True) -> Any:
+        weights = self.weights(kernel, kernel, x.shape[-1], width)
+        return self.normed(self.tf.nn.conv2d(x, weights, stride, "SAME"), relu)
+
+    def separable(self, x: Any, width: int, kernel: int) -> Any:
+        """Depthwise and pointwise convolution, twice."""
+        for _ in range(2):
+            weights = self.weights(kernel, kernel, x.shape[-1], 1)
+            x = self.tf.nn.depthwise_conv2d(self.tf.nn.relu(x), weights, [1, 1, 1, 1], "SAME")
+            x = self.conv(x, width, relu=False)
+        return x
+
+    def normed(self, x: Any, relu: bool = True) -> Any:
+        """Batch norm."""
+        scale, offset = self._ones(x.shape[-1]), self._zeros(x.shape[-1])
+        y = self.tf.raw_ops.FusedBatchNormV3(
+            x=x, scale=scale, offset=offset, mean=[], variance=[], is_training=True
+        ).y
+        return self.tf.nn.relu(y) if relu else y
+
+    def layer_norm(self, x: Any) -> Any:
+        mean, variance = self.tf.nn.moments(x, [-1], keepdims=True)
+        scale, offset = self._ones(x.shape[-1]), self._zeros(x.shape[-1])
+        return self.tf.nn.batch_normalization(x, mean, variance, offset, scale, 1e-6)
+
+    def dense(self, x: Any, units: int) -> Any:
+        return self.tf.matmul(x, self.weights(x.shape[-1], units)) + self._zeros(units)
+
+    def classified(self, x: Any) -> Any:
+        """The loss of a classifier on top."""
+        labels = self.tf.range(self.batch) % CLASSES
+        losses = self.tf.nn.sparse_softmax_cross_entropy_with_logits(labels, self.dense(x, CLASSES))
+        return self.tf.reduce_mean(losses)
+
+    def _ones(self, size: int) -> Any:
+        return self._variable(self.tf.ones([size]))
+
+    def _zeros(self, size: int) -> Any:
+        return self._variable(self.tf.zeros([size]))
+
+    def _variable(self, first: Any) -> Any:
+        return self.tf.compat.v1.Variable(first, use_resource=True)
+
+
+def resnet(net: Network) -> Any:
+    """Bottleneck blocks in three stages."""
+    x = net.conv(net.images(), 64, 3)
+    for stage, blocks in enumerate((3, 4, 3)):
+        width = 16 << stage
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            shortcut = x if block else net.conv(x, 4 * width, 1, stride, relu=False)
+            y = net.conv(net.conv(x, width), width, 3, stride)
+            x = net.tf.nn.relu(net.conv(y, 4 * width, relu=False) + shortcut)
+    return net.classified(net.tf.reduce_mean(x, [1, 2]))
+
+
+def inception(net: Network) -> Any:
+    """Blocks of four branches."""
+    x = net.conv(net.images(), 32, 3)
+    for stage, blocks in enumerate((3, 3, 2)):
+        width = 16 << stage
+        for _ in range(blocks):
+            pooled = net.tf.nn.avg_pool2d(x, 3, 1, "SAME")
+            branches = [
+                net.conv(x, width),
+                net.conv(net.conv(x, width), width, 3),
+                net.conv(net.conv(net.conv(x, width), width, 3), width, 3),
+                net.conv(pooled, width),
+            ]
+            x = net.tf.concat(branches, -1)
+        x = net.tf.nn.max_pool2d(x, 3, 2, "SAME")
+    return net.classified(net.tf.reduce_mean(x, [1, 2]))
+
+
+def nasnet(net: Network) -> Any:
+    """NASNet-A's normal cells, each fed by the two before it."""
+    pairs = (((1, 5), (0, 3)), ((0, 5), (0, 3)), ((1, 0), (0, 0)), ((0, 0), (0, 0)), ((1, 3), (1, 0)))
+    before = now = net.conv(net.images(), 16, 3, 2)
+    for stage, cells in enumerate((3, 3)):
+        width = 12 << stage
+        for _ in range(cells):
+            fitted = [net.conv(net.tf.nn.relu(x), width, relu=False) for x in (before, now)]
+            parts = [fitted[0]]
+            for pair in pairs:
+                halves = [
+                    net.separable(fitted[source], width, kernel)
+                    if kernel
+                    else net.tf.nn.avg_pool2d(fitted[source], 3, 1, "SAME")
+                    for source, kernel in pair
+                ]
+                parts.append(halves[0] + halves[1])
+            before, now = now, net.tf.concat(parts, -1)
+        before, now = (net.tf.nn.max_pool2d(x, 2, 2, "SAME") for x in (before, now))
+    return net.classified(net.tf.reduce_mean(net.tf.nn.relu(now), [1, 2]))
+
+
+def bert(net: Network) -> Any:
+    """Four encoder layers, and an embedding."""
+    width, heads = 128, 4
+    words = net.tf.random.stateless_uniform([net.batch, WORDS], seed=[7, 2], maxval=VOCABULARY, dtype="int32")
+    x = net.layer_norm(net.tf.gather(net.weights(VOCABULARY, width), words) + net.weights(WORDS, width))
+    x = net.tf.reshape(x, [-1, width])
+
+    def by_head(y: Any) -> Any:
+        y = net.tf.reshape(y, [net.batch, WORDS, heads, width // heads])
+        return net.tf.transpose(y, [0, 2, 1, 3])
+
+    for _ in range(4):
+        q, k, v = (by_head(net.dense(x, width)) for _ in range(3))
+        scores = net.tf.matmul(q, k, transpose_b=True) * (width // heads) ** -0.5
+        mixed = net.tf.transpose(net.tf.matmul(net.tf.nn.softmax(scores), v), [0, 2, 1, 3])
+        x = net.layer_norm(x + net.dense(net.tf.reshape(mixed, [-1, width]), width))
+        hidden = net.tf.nn.gelu(net.dense(x, 4 * width), approximate=True)
+        x = net.layer_norm(x + net.dense(hidden, width))
+    return net.classified(net.tf.reduce_mean(net.tf.reshape(x, [net.batch, WORDS, width]), 1))
+
+
+def lstm(net: Network) -> Any:
+    """One layer over a long text, unrolled: small ops that wait for each other, most of them for one core."""
+    words, width = 160, 32
+    inputs = net.tf.random.stateless_normal([words, net.batch, width], seed=[7, 2])
+    kernel, state = net.weights(2 * width, 4 * width), net.tf.zeros([net.batch, width])
+    output = state
+    for word in net.tf.unstack(inputs):
+        gates = net.tf.matmul(net.tf.concat([word, output], 1), kernel)
+        i, f, o, g = net.tf.split(gates, 4, 1)
+        state = net.tf.sigmoid(f) * state + net.tf.sigmoid(i) * net.tf.tanh(g)
+        output = net.tf.sigmoid(o) * net.tf.tanh(state)
+    return net.classified(output)
+
+
+MODELS: dict[str, Callable[[Network], Any]] = {
+    "resnet": resnet,
+    "inception": inception,
+    "nasnet": nasnet,
+    "bert": bert,
+    "lstm": lstm,
+}
+LOSS, TRAIN, RESET = "loss", "train", "reset"
+"""The names of a step's loss, and of the nodes that train, and give all variables their first values."""
+
+
+def build(model: str, batch: int) -> Any:
+    """The graph of a training step."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    graph = tf.Graph()
+    with graph.as_default():
+        loss = tf.identity(MODELS[model](Network(batch)), name=LOSS)
+        v1.train.MomentumOptimizer(LEARNING_RATE, MOMENTUM).minimize(loss, name=TRAIN)
+        tf.group(v1.global_variables_initializer(), name=RESET)
+    return graph
