@@ -1,0 +1,140 @@
+"""Run waves of a training step, each while the one before is in its backward pass."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from tfwave.errors import PassError
+from tfwave.graph.marks import added_by
+from tfwave.graph.rewriter import GraphRewriter
+from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
+from tfwave.passes.base import GraphPass
+from tfwave.waves.rewrite.checks import check_step
+from tfwave.waves.rewrite.copies import MOST_WAVES
+from tfwave.waves.rewrite.gate import check_gate, find_gate
+from tfwave.waves.rewrite.names import wave_name
+from tfwave.waves.rewrite.training import Training
+from tfwave.waves.rewrite.write import WaveWriter
+
+__all__ = ["TickTock", "wave_name"]
+
+
+@dataclass(frozen=True)
+class TickTock(GraphPass):
+    """Run `waves` training steps in one call, each while the one before is in its backward pass (Wavelet).
+
+    A backward pass frees the memory that the forward pass of the next wave takes. The nodes that the fetches need
+    are copied for each further wave, with variables and optimizer slots of its own.
+
+    1. Wave 0 keeps its names. Wave w has copies named ``tick_tock/<w>/<name>``: feed each wave's own placeholders
+       (a batch for each), fetch each wave's own losses and train op, all in one call. In the list of feeds, and in
+       that of fetches, each name is followed by the same of the further waves.
+    2. Each wave has a copy of all variables that the step changes. What gives a variable its value outside of the
+       step (an initialiser, a restore) gives it to those of all waves, so that they begin as one. Checkpoints hold
+       those of wave 0. Variables that the step does not change, tables, queues and iterators are shared; what
+       changes a shared one does so wave by wave.
+    3. Nothing of a wave begins before its gate, ``tick_tock/gates/<w>``. It opens after the forward pass of the
+       wave before, and after a share `offset` of its backward pass: of all nodes of that, by longest-path level
+       and name, so many must have run. 0 is the paper's, 1 lets no two waves compute side by side.
+    4. The forward pass ends with the fetched losses, or else with the first nodes that all weights go into;
+       `boundary` names its last nodes where neither is so. Found from data edges, whatever names are.
+    5. ``average="wave"`` is the paper's Eq. 1: a wave takes the mean of its own gradient and that of the wave
+       before, which was taken at other weights. The last gradient of a call is kept for the next; the first
+       wave after an initialiser or a restore takes its own alone. The weights of waves differ. It is not the same
+       as one large batch. ``average="batch"`` is: all waves take the mean over the call, so that their weights
+       stay equal bit for bit, and each waits for the gradients of all before it updates.
+       Averaged is what enters the updates, after clipping and after an all-reduce. What is kept lies where the
+       gradient is computed: of workers that share variables, each runs ``tick_tock/begin`` once.
+    6. A random op with fixed seeds draws as before in wave 0, and in wave w as one would whose second seed is
+       higher by w * 2**32. Stateless random ops draw from the seeds that they are given: waves that read them from
+       constants or variables draw alike; feed them, to draw differently.
+    7. A collective op has an instance key for each wave, higher by w * 2**24; functions are shared.
+
+    Each wave counts its own global step. A call must run all waves. In the graph of a traced function, where
+    handles are fed, those of the further waves are fed, too; so are, with ``average="wave"``, those of
+    ``tick_tock/going_on``, a truth value that begins as false, and of ``tick_tock/average/<gradient>/kept``,
+    which begin as 0.
+
+    Refused are reference variables, updates of single rows, gradients in branches of TensorFlow 1's control flow,
+    and functions with random state, collectives or variables of their own.
+
+    Raises:
+        PassError: less than one wave or more than 64, or an offset outside of 0 to 1.
+    """
+
+    waves: int = 2
+    average: Literal["wave", "batch"] = "wave"
+    offset: float = 0.0
+    boundary: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse options out of range."""
+        if not 1 <= self.waves <= MOST_WAVES:
+            raise PassError(f"tick_tock: waves is {self.waves}, it must be 1 to {MOST_WAVES}")
+        if not 0 <= self.offset <= 1:
+            raise PassError(f"tick_tock: offset is {self.offset}, it must be from 0 to 1")
+
+    def requires(self, view: GraphView) -> None:
+        """The graph is not cut yet, and its steps are single."""
+        cut = [name for name, op in zip(view.names, view.ops, strict=True) if op in SEND_OPS | RECV_OPS]
+        if cut and not self._authors(view):
+            raise PassError(f"node '{min(cut)}': the graph is cut already; run tick_tock before 'cut'")
+        steps = [n.name for n in view.nodes if added_by(n).startswith("cross_step")]
+        if steps and not self._authors(view):
+            raise PassError(f"node '{min(steps)}' is of a further step; run tick_tock before 'cross_step'")
+
+    def run(self, graph: GraphRewriter) -> None:
+        """Copy the step, and let each copy wait for the middle of the one before it."""
+        if self.waves == 1 or self._is_done(graph.view, graph.author):
+            return
+        if not graph.item.fetches:
+            raise PassError("tick_tock must know what a step runs: give the loss and the train op as fetches")
+        training = Training.of(graph.item, graph.view, self.boundary)
+        check_step(graph.item, training)
+        writer = WaveWriter(graph, training, self.waves)
+        gate = find_gate(training, self.offset, writer.copied)
+        if self.average == "batch":
+            check_gate(training, gate)
+        writer.copy()
+        writer.gate(gate)
+        writer.take_turns()
+        kept = self._average(writer)
+        writer.initialise()
+        graph.rename_ends(
+            feeds=[*writer.of_all_waves(graph.item.feeds), *(kept if writer.variables.fed else ())],
+            fetches=writer.of_all_waves(graph.item.fetches),
+        )
+        self._remark(graph, training)
+
+    def _average(self, writer: WaveWriter) -> tuple[str, ...]:
+        if self.average == "wave":
+            return writer.average_sequence()
+        writer.average_call()
+        return ()
+
+    def _is_done(self, view: GraphView, author: str) -> bool:
+        others = self._authors(view) - {author}
+        if others:
+            raise PassError(f"the graph went through {min(others)} already: strip it first")
+        return bool(self._authors(view))
+
+    def _authors(self, view: GraphView) -> set[str]:
+        """The passes of this name that the graph went through, with their options."""
+        authors = set(map(added_by, view.nodes))
+        return {author for author in authors if re.split("[{#]", author)[0] == self.name}
+
+    def _remark(self, graph: GraphRewriter, training: Training) -> None:
+        names = graph.view.names
+        graph.remark(
+            f"{self.waves} waves a call: feed and fetch those of wave w under its names, "
+            f"such as '{wave_name(graph.item.fetches[0], 1)}' for wave 1"
+        )
+        graph.remark(
+            f"the forward pass ends at {_listed([names[node] for node in training.end])}; averaged are "
+            f"{len(training.gradients)} gradients: {_listed([g.tensor.node for g in training.gradients])}"
+        )
+
+
+def _listed(names: list[str], most: int = 3) -> str:
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*(f"'{name}'" for name in names[:most]), *more])

@@ -1,0 +1,80 @@
+"""The memory of two waves: one wave's curve over the other's, some time apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfwave.errors import PlanError
+from tfwave.memory.step import StepMemory
+
+
+def two_wave_peaks(
+    memory: StepMemory, offsets: Sequence[float], period: float | None = None
+) -> tuple[int, ...]:
+    """The most bytes that two waves hold together, if the second starts each of these offsets (seconds) later.
+
+    Each wave holds its own copy of all that is resident, all the time. Neither slows the other: where they do, both
+    curves stretch, and this is an estimate. Without a `period` each wave makes one step; with one, each starts a
+    step every so many seconds. The step must have an op.
+
+    Raises:
+        PlanError: an offset is below 0 or not finite, or the period is shorter than the step.
+    """
+    for offset in offsets:
+        if not 0 <= offset < np.inf:
+            raise PlanError(f"the second wave starts {offset} s after the first: give 0 or more")
+    if period is not None and not memory.seconds <= period < np.inf:
+        raise PlanError(
+            f"a step of {memory.seconds} s does not start every {period} s: give as long, or longer"
+        )
+    curve = _Levels.of(memory)
+    return tuple([2 * memory.profile.resident + curve.peak_with_itself(offset, period) for offset in offsets])
+
+
+def paused(memory: StepMemory, at: float, seconds: float) -> StepMemory:
+    """The step if it stops for so long before the first op that begins at a time, or later; all in seconds."""
+    waits = [seconds if begin >= at else 0.0 for begin in memory.begins]
+    begins = [begin + wait for begin, wait in zip(memory.begins, waits, strict=True)]
+    ends = [end + wait for end, wait in zip(memory.ends, waits, strict=True)]
+    return replace(memory, begins=tuple(begins), ends=tuple(ends))
+
+
+def share_above_half(memory: StepMemory) -> float:
+    """The share of the step's time in which it holds more than half of its peak."""
+    points = [*memory.curve, (memory.seconds, 0)]
+    above = sum(until - at for (at, held), (until, _) in pairwise(points) if 2 * held > memory.profile.peak)
+    return above / memory.seconds if memory.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """Bytes above what is resident, by time: the highest at each instant, and what is held from it on."""
+
+    times: NDArray[np.float64]
+    highest: NDArray[np.int64]
+    after: NDArray[np.int64]
+
+    @staticmethod
+    def of(memory: StepMemory) -> "_Levels":
+        points = [(at, held - memory.profile.resident) for at, held in memory.curve]
+        instants = [(at, [held for _, held in found]) for at, found in groupby(points, key=lambda p: p[0])]
+        return _Levels(
+            np.array([at for at, _ in instants], np.float64),
+            np.array([max(held) for _, held in instants], np.int64),
+            np.array([held[-1] for _, held in instants], np.int64),
+        )
+
+    def peak_with_itself(self, offset: float, period: float | None) -> int:
+        """Both curves change only where one of them does: at the first's own times, and at the second's."""
+        first = self.highest + self._at(self.times - offset, period)
+        second = self.highest + self._at(self.times + offset, period)
+        return int(np.max(np.concatenate([first, second])))
+
+    def _at(self, seconds: NDArray[np.float64], period: float | None) -> NDArray[np.int64]:
+        within = seconds if period is None else np.mod(seconds, period)
+        places = np.searchsorted(self.times, within, side="right") - 1
+        held = np.where(self.times[places] == within, self.highest[places], self.after[places])
+        return np.where(places < 0, 0, held)
