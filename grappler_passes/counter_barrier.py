@@ -2,16 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tfwave.errors import GraphError, PassError
-from tfwave.graph.marks import added_by
+from tfwave.graph.flow_regions import flow_regions, is_entry
+from tfwave.graph.marks import BARRIER_OP, added_by
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
+from tfwave.proto.tensorflow_pb2 import AttrValue
 
 
 @dataclass(frozen=True)
@@ -23,18 +24,27 @@ class CounterBarrier(GraphPass):
     them), and the roots of the second (they wait for no other node of the group) wait for it (Waterwave, section 4,
     figure 6).
 
+    With `job`, the barriers also ask the ledger of the process that runs the graph to let that job's next group
+    begin, and one of them stands before the first group, which may then be the only one.
+
+    A branch or loop is in the group of any of its nodes, whole. What waits, and is waited for, are its entries
+    (Switch, Enter) and its ends (Merge, Exit): a node in it that nothing outside leads to, and one that leads
+    nowhere, keep no barrier.
+
     All groups should belong to one step: who runs a node of a later group, runs all earlier groups as well.
 
     Raises:
-        PassError: fewer than two groups, an empty one, or a node in two of them.
+        PassError: fewer than two groups (with `job`: none), an empty one, or a node in two of them.
     """
 
     groups: tuple[tuple[str, ...], ...]
+    job: str = ""
 
     def __post_init__(self) -> None:
         """Refuse groups that no barrier can part."""
-        if len(self.groups) < 2 or not all(self.groups):
-            raise PassError("counter_barrier needs two groups or more, each with a node")
+        if len(self.groups) < (1 if self.job else 2) or not all(self.groups):
+            least = "a group" if self.job else "two groups"
+            raise PassError(f"counter_barrier needs {least} or more, each with a node")
         seen: set[str] = set()
         for name in (name for group in self.groups for name in group):
             if name in seen:
@@ -42,37 +52,89 @@ class CounterBarrier(GraphPass):
             seen.add(name)
 
     def requires(self, view: GraphView) -> None:
-        """All nodes are there, and none is in a branch or a loop, or ends one."""
-        index = {name: i for i, name in enumerate(view.names)}
-        inside = in_control_flow(view)
+        """All nodes are there, and no branch or loop is in two groups."""
+        there = set(view.names)
         for name in (name for group in self.groups for name in group):
-            if name not in index:
+            if name not in there:
                 raise GraphError(f"counter_barrier: the graph has no node '{name}'")
-            if not inside.isdisjoint((index[name], *view.fanins[index[name]])):
-                raise GraphError(f"counter_barrier: node '{name}' belongs to a branch or a loop")
+        _Parts(view, self.groups)
 
     def run(self, graph: GraphRewriter) -> None:
-        """Put one NoOp between each two groups."""
-        index = {name: i for i, name in enumerate(graph.view.names)}
-        digest = hashlib.sha256(json.dumps(self.groups).encode()).hexdigest()[:8]
-        for number, (before, after) in enumerate(pairwise(self.groups)):
-            leaves = _ends(before, index, graph.view.fanouts)
-            roots = _ends(after, index, graph.view.fanins)
-            name = f"tfwave/{self.name}/{digest}/{number}"
-            if not _is_ours(graph, name):
-                graph.add_node(name, "NoOp", [f"^{node}" for node in leaves])
-            for node in roots:
-                graph.add_control_edge(name, node)
+        """Put one barrier between each two groups, and for a job one before the first."""
+        parts = _Parts(graph.view, self.groups)
+        first = 0 if self.job else 1
+        for group in range(first, len(self.groups)):
+            barrier = f"tfwave/{self.name}/{self._digest}/{group - first}"
+            self._add(graph, barrier, group, parts.leaves(group - 1) if group else [])
+            for node in parts.roots(group):
+                graph.add_control_edge(barrier, node)
+
+    @property
+    def _digest(self) -> str:
+        """Tells the barriers of one pass from those of another."""
+        text = json.dumps([self.job, *self.groups] if self.job else self.groups)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def _add(self, graph: GraphRewriter, name: str, group: int, leaves: Iterable[str]) -> None:
+        """Grappler may have changed the one that is there: placed it, and taken out edges that add nothing."""
+        if graph.has_node(name) and added_by(graph.node(name)) == graph.author:
+            return
+        waits = [f"^{node}" for node in leaves]
+        if not self.job:
+            graph.add_node(name, "NoOp", waits)
+            return
+        attrs = {"job": AttrValue(s=self.job.encode()), "group": AttrValue(i=group)}
+        device = graph.node(self.groups[group][0]).device
+        graph.add_node(name, BARRIER_OP, waits, device=device, attrs=attrs)
 
 
-def _is_ours(graph: GraphRewriter, name: str) -> bool:
-    """Is the barrier there? Grappler may have changed it since: placed it, and taken out edges that add nothing."""
-    return graph.has_node(name) and added_by(graph.node(name)) == graph.author
+class _Parts:
+    """The nodes of each group, with the branches and loops that are in it.
 
+    Raises:
+        GraphError: a branch or loop has nodes in two groups; names one of each.
+    """
 
-def _ends(
-    group: Sequence[str], index: Mapping[str, int], neighbours: Sequence[Sequence[int]]
-) -> Iterator[str]:
-    """The nodes of a group without a neighbour in it."""
-    members = {index[name] for name in group}
-    return (name for name in group if members.isdisjoint(neighbours[index[name]]))
+    def __init__(self, view: GraphView, groups: Sequence[Sequence[str]]) -> None:
+        self._view = view
+        self._inside = in_control_flow(view)
+        regions = flow_regions(view)
+        index = {name: i for i, name in enumerate(view.names)}
+        self._owner: dict[int, int] = {}
+        for number, group in enumerate(groups):
+            for name in group:
+                region = regions[index[name]]
+                if self._owner.setdefault(region, number) != number:
+                    first = next(n for n in groups[self._owner[region]] if regions[index[n]] == region)
+                    raise GraphError(
+                        f"counter_barrier: nodes '{first}' and '{name}' belong to one branch or loop, and are in "
+                        "two groups: put them into one"
+                    )
+        self._group = [self._owner.get(region, -1) for region in regions]
+        self._members = [list[int]() for _ in groups]
+        for node in sorted(range(len(view)), key=lambda n: view.names[n]):
+            if self._group[node] >= 0:
+                self._members[self._group[node]].append(node)
+
+    def roots(self, group: int) -> list[str]:
+        """What waits for no other node of the group."""
+        return [
+            self._view.names[node]
+            for node in self._members[group]
+            if self._is_free(group, self._view.fanins[node]) and self._may_wait(node)
+        ]
+
+    def leaves(self, group: int) -> list[str]:
+        """What no other node of the group waits for."""
+        return [
+            self._view.names[node]
+            for node in self._members[group]
+            if self._is_free(group, self._view.fanouts[node]) and node not in self._inside
+        ]
+
+    def _is_free(self, group: int, neighbours: Collection[int]) -> bool:
+        return all(self._group[other] != group for other in neighbours)
+
+    def _may_wait(self, node: int) -> bool:
+        """Is it outside of branches and loops, or an entry of one?"""
+        return node not in self._inside or is_entry(self._view, node, self._inside)

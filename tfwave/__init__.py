@@ -10,6 +10,7 @@ from tfwave.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tfwave import balance as balance
+    from tfwave import colocate as colocate
     from tfwave import distribute as distribute
     from tfwave import keras as keras
     from tfwave.capture.advice import advise_overlap as advise_overlap
@@ -60,7 +61,7 @@ _HOMES = {
     "step_name": "tfwave.graph.step_copies",
 }
 
-_PACKAGES = ("balance", "distribute", "keras")
+_PACKAGES = ("balance", "colocate", "distribute", "keras")
 
 __all__ = ["__version__", *_HOMES, *_PACKAGES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -8,7 +8,7 @@ from tfwave.errors import GraphError, PassError
 from tfwave.graph.item import GraphItem
 from tfwave.passes.base import PassResult
 from tfwave.passes.pipeline import Pipeline
-from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef
 
 
 def five() -> GraphItem:
@@ -47,3 +47,53 @@ def test_groups_that_no_barrier_can_part(groups: tuple[tuple[str, ...], ...]) ->
 def test_a_node_that_is_not_there() -> None:
     with pytest.raises(GraphError, match="counter_barrier: the graph has no node 'x'"):
         CounterBarrier((("a",), ("x",)))(five())
+
+
+def branched() -> GraphItem:
+    """``before -> switch -> {hot, cold} -> merge -> after``."""
+    graph = GraphDef()
+    for name, op, inputs in (
+        ("pred", "Const", []),
+        ("before", "Const", []),
+        ("switch", "Switch", ["before", "pred"]),
+        ("hot", "Neg", ["switch:1"]),
+        ("cold", "Abs", ["switch"]),
+        ("merge", "Merge", ["cold", "hot"]),
+        ("after", "Neg", ["merge"]),
+        ("last", "Neg", ["after"]),
+    ):
+        node = graph.node.add(name=name, op=op, input=inputs, device="/device:CPU:0")
+        node.attr["T"].type = DT_FLOAT
+        node.attr["N"].i = 2
+    return GraphItem(graph)
+
+
+def test_a_job_asks_before_each_group_the_first_included() -> None:
+    result = check_rewrite(CounterBarrier((("before",), ("after",)), "a job"), branched())
+    (first,), (second,) = waits(result, "before"), [w for w in waits(result, "after") if w.startswith("^")]
+    asking = [next(n for n in result.item.graph.node if n.name == name[1:]) for name in (first, second)]
+    assert [node.op for node in asking] == ["TfwaveCounterBarrier"] * 2
+    assert [(node.attr["job"].s, node.attr["group"].i) for node in asking] == [(b"a job", 0), (b"a job", 1)]
+    assert [list(node.input) for node in asking] == [[], ["^before"]]
+    assert {node.device for node in asking} == {"/device:CPU:0"}
+
+
+def test_one_group_is_enough_for_a_job() -> None:
+    result = check_rewrite(CounterBarrier((("after",),), "a"), branched())
+    assert waits(result, "after")[0] == "merge"
+    assert len(waits(result, "after")) == 2
+
+
+def test_a_branch_waits_at_its_entries_and_is_waited_for_at_its_ends() -> None:
+    """Only ``hot`` is named; the region's other nodes come with it, and none of the two inner ones waits."""
+    result = check_rewrite(CounterBarrier((("before",), ("hot",), ("after",))), branched())
+    assert [name for name in waits(result, "switch") if name.startswith("^")]
+    assert waits(result, "hot") == ["switch:1"]
+    assert waits(result, "cold") == ["switch"]
+    (second,) = (name for name in waits(result, "after") if name.startswith("^"))
+    assert waits(result, second[1:]) == ["^merge"]
+
+
+def test_a_branch_in_two_groups() -> None:
+    with pytest.raises(GraphError, match="'hot' and 'cold' belong to one branch or loop"):
+        CounterBarrier((("hot",), ("cold",)))(branched())

@@ -30,6 +30,7 @@ PUBLIC = [
     "balance",
     "capture_run",
     "capture_session",
+    "colocate",
     "distribute",
     "in_grappler",
     "install",
@@ -69,6 +70,7 @@ def test_import_is_quick_and_loads_no_tensorflow() -> None:
     "module",
     [
         "tfwave.cli.app",
+        "tfwave.colocate",
         "tfwave.distribute",
         "tfwave.keras.callback",
         "tfwave.keras.training",

@@ -131,7 +131,7 @@ def test_loops_inside_a_loop_are_cut_no_more_than_it() -> None:
 def test_a_loop_that_waits_for_itself() -> None:
     graph = sample_loop()
     next(n for n in graph.node if n.name == "beside").input.append("after")
-    with pytest.raises(GraphError, match="the loop of node 'body' waits for what it gives out"):
+    with pytest.raises(GraphError, match="the branch or loop of node 'body' waits for what it gives out"):
         node_groups(GraphView.of(graph), profile_of(("before", 1, 0, 0)), 1)
 
 

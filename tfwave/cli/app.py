@@ -3,6 +3,7 @@
 import typer
 
 from tfwave.cli.balance import balance_command
+from tfwave.cli.colocate import colocate_command
 from tfwave.cli.conformance import conformance_command
 from tfwave.cli.demo import demo_command
 from tfwave.cli.diff import diff_command
@@ -32,6 +33,7 @@ app.command("plan")(plan_command)
 app.command("balance")(balance_command)
 app.command("simulate")(simulate_command)
 app.command("memory")(memory_command)
+app.command("colocate")(colocate_command)
 app.command("timeline-diff")(timeline_diff_command)
 app.command("rewrite")(rewrite_command)
 app.command("undo")(undo_command)

@@ -2,6 +2,7 @@
 
 import importlib
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,34 @@ def save_plot(memory: StepMemory, path: Path) -> None:
         TfwaveError: neither .png nor .svg, or the file cannot be written.
         EnvironmentUnsupported: matplotlib is not installed.
     """
+    save_figure(lambda: _figure(memory), path)
+
+
+def save_figure(draw: Callable[[], Any], path: Path) -> None:
+    """Save what is drawn: the same figure, the same bytes.
+
+    Raises:
+        TfwaveError: neither .png nor .svg, or the file cannot be written.
+        EnvironmentUnsupported: matplotlib is not installed.
+    """
     if path.suffix.lower() not in _FORMATS:
         raise TfwaveError(f"cannot draw '{path}': its name must end in {' or '.join(_FORMATS)}")
     matplotlib = _import("matplotlib")
     data = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "tfwave"}):
-        figure = _figure(memory)
+        figure = draw()
         kind = path.suffix.lower()[1:]
         figure.savefig(data, format=kind, metadata={"Date": None} if kind == "svg" else None)
     write_whole(path, data.getvalue())
 
 
+def new_figure() -> Any:
+    """An empty one, of the size that all have."""
+    return _import("matplotlib.figure").Figure(figsize=(9, 4.5), layout="constrained")
+
+
 def _figure(memory: StepMemory) -> Any:
-    figure = _import("matplotlib.figure").Figure(figsize=(9, 4.5), layout="constrained")
+    figure = new_figure()
     axes = figure.subplots()
     points = [*memory.curve, (memory.seconds, memory.curve[-1][1])]
     milliseconds = [seconds * 1e3 for seconds, _ in points]

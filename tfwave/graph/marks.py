@@ -23,6 +23,8 @@ REMOVED_NODES = "_tfwave_removed"
 REMOVED = "tfwave/removed"
 STEP_MARKER_OP = "TfwaveStep"
 """The op that the send hook puts into the graphs of its own process."""
+BARRIER_OP = "TfwaveCounterBarrier"
+"""The op that asks the ledger of this process to let a job's node group begin."""
 
 
 def is_added(node: NodeDef) -> bool:

@@ -24,8 +24,8 @@ _INIT = "_ZN10tensorflow8grappler15InitGraphPluginEPFvP30TP_OptimizerRegistratio
 _ABORTED = 10
 """To Grappler: "nothing was done". It keeps the graph that it has, unparsed."""
 _FAILED_PRECONDITION = 9
-_OK = 1
-"""The one word of an absl::Status that is OK."""
+_OK = (0, 1)
+"""The one word of an absl::Status that is OK: 0 in TensorFlow 2.19, 1 after it; neither ever means a failure."""
 
 
 class _Configs(ctypes.Structure):
@@ -115,7 +115,7 @@ class Plugin:
         self._optimize = _OPTIMIZE_CALLBACK(self._on_graph)
         self._init = _INIT_CALLBACK(self._on_init)
         self._found: tuple[Any, ...] = ()
-        if self._c.init(self._init).word != _OK:
+        if self._c.init(self._init).word not in _OK:
             raise EnvironmentUnsupported(
                 f"TensorFlow's interface for Grappler plugins is {self._found}, not {(*_INTERFACE, *_SIZES)}: "
                 f"{OTHER_WAYS}"

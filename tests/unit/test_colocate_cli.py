@@ -1,0 +1,103 @@
+"""`tfwave colocate`: what it prints, draws and refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.memory_steps import Step, bundle_of, graph
+from tests.unit.conftest import Command
+from tfwave.capture.bundle import save_bundle
+
+MB = 1_000_000
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> Path:
+    """A step that rises to 2 MB, and falls."""
+    made = graph(("c", "Const", []), ("a", "Fill", ["c"]), ("b", "Fill", ["c"]), ("g", "AddN", ["a", "b"]))
+    step = Step()
+    step.run("a", 0, (MB, 1), allocated=[MB], freed=[(30, MB)])
+    step.run("b", 10, (MB, 2), allocated=[MB], freed=[(30, MB)])
+    step.run("g", 20, (4, 3), allocated=[4], freed=[(30, 4)])
+    for event in step.stats.dev_stats[0].node_stats:
+        event.op_end_rel_nanos = 5_000_000
+    save_bundle(bundle_of([made], step.stats), tmp_path / "captured")
+    return tmp_path / "captured"
+
+
+def test_jobs_that_fit(tfwave: Command, captured: Path) -> None:
+    ran = tfwave("colocate", captured, captured, "--memory", "8MB")
+    assert (ran.code, ran.err) == (0, "")
+    shown = " ".join(ran.out.split())
+    assert "captured-2" in shown
+    assert (
+        "fits: predicted peak 4.0 MB of 8.0 MB; predicted: 15.00 ms for a step of each, 30.00 ms in turn"
+        in shown
+    )
+    assert "largest batches, all scaled alike: 3.91 x the captured ones; an estimate" in shown
+
+
+def test_room_for_one_at_a_time_gains_nothing(tfwave: Command, captured: Path) -> None:
+    ran = tfwave("colocate", captured, captured, "--memory", "2050000")
+    assert ran.code == 0
+    assert "no gain expected, as there is room for one at a time" in " ".join(ran.out.split())
+
+
+def test_jobs_that_do_not_fit(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    ran = tfwave("colocate", captured, "--memory", "1MB", "--plot", tmp_path / "p.svg")
+    assert (ran.code, ran.err) == (1, "")
+    shown = " ".join(ran.out.split())
+    assert "does not fit: the job 'captured' alone peaks at 2000004 bytes" in shown
+    assert "0.48 x the captured ones" in shown
+    assert not (tmp_path / "p.svg").exists()
+
+
+def test_json_holds_the_plan(tfwave: Command, captured: Path) -> None:
+    ran = tfwave("colocate", captured, captured, "--memory", "8MB", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    document = json.loads(ran.out)
+    assert document["fits"] is True
+    assert [job["name"] for job in document["jobs"]] == ["captured", "captured-2"]
+    plan = document["plan"]
+    turns = [turn for slot in plan["slots"] for turn in slot]
+    assert len(turns) == sum(len(job["groups"]) for job in plan["jobs"])
+    assert plan["jobs"][0]["groups"][0]["ops"][0] == "a"
+    assert plan["seconds"] < plan["in_turn_seconds"]
+    narrow = tfwave("colocate", captured, "--memory", "1MB", "--json")
+    assert narrow.code == 1
+    assert json.loads(narrow.out)["plan"] is None
+
+
+@pytest.mark.parametrize(("name", "begins"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml")])
+def test_the_plan_is_drawn(tfwave: Command, captured: Path, tmp_path: Path, name: str, begins: bytes) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = []
+    for _ in range(2):
+        ran = tfwave("colocate", captured, captured, "--memory", "8MB", "--plot", tmp_path / name)
+        assert (ran.code, ran.err) == (0, "")
+        assert "drawn to" in ran.out
+        drawn.append((tmp_path / name).read_bytes())
+    assert drawn[0].startswith(begins)
+    assert drawn[0] == drawn[1]
+
+
+def test_what_it_cannot_do_is_refused_in_one_line(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    for arguments, says in (
+        ((tmp_path / "gone", "--memory", "8MB"), "is not a capture bundle"),
+        ((captured, "--memory", "plenty"), "a memory of 'plenty' is none"),
+        ((captured, "--memory", "8MB", "--plot", tmp_path / "m.html"), "must end in .png or .svg"),
+        ((captured, "--memory", "8MB", "--device", "/x"), "'/x', but of"),
+    ):
+        ran = tfwave("colocate", *arguments)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.startswith("tfwave: error: ")
+        assert ran.err.count("\n") == 1
+        assert says in ran.err
+    assert tfwave("colocate", captured).code == 2
+
+
+def test_help_has_examples(tfwave: Command) -> None:
+    ran = tfwave("colocate", "--help")
+    assert ran.code == 0
+    assert "tfwave colocate resnet bert --memory 512MiB" in ran.out

@@ -1,0 +1,147 @@
+"""`tfwave colocate`: whether captured jobs fit into one memory, and how they would run there."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tfwave.capture.bundle import load_bundle
+from tfwave.cli.colocate_plot import save_colocation_plot
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, size
+from tfwave.colocate.advice import Advice, advise, captured_step
+from tfwave.colocate.size import parse_size
+from tfwave.memory.colocation import Colocation, JobStep
+
+
+def colocate_command(
+    bundles: Annotated[
+        list[Path], typer.Argument(help="Capture bundles, one for each job.", metavar="BUNDLE...")
+    ],
+    memory: Annotated[
+        str, typer.Option(metavar="512MiB", help="What the jobs share; bytes, or with a unit.")
+    ],
+    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the plan to a file (.png or .svg).")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell whether captured jobs fit into one memory together, and how they would run there.
+
+    A bundle that is given twice counts as two jobs. Exits with code 1 if they do not fit.
+
+    [bold]Examples[/bold]
+
+      tfwave colocate resnet bert --memory 512MiB
+
+      tfwave colocate small small small small --memory 2GB --plot plan.svg
+
+      tfwave colocate resnet bert --memory 512MiB --json
+    """
+    found = advise(_steps(bundles, device), parse_size(memory))
+    if plot is not None and found.plan is not None:
+        save_colocation_plot(found.plan, plot)
+    if as_json:
+        print_json(_document(found))
+    else:
+        _print(found)
+        if plot is not None and found.plan is not None:
+            console.print(f"drawn to '{plot}'")
+    if not found.fits:
+        raise typer.Exit(1)
+
+
+def _steps(bundles: Sequence[Path], device: str | None) -> list[JobStep]:
+    """Each named as its bundle; of one that is given twice, or has another's name, the next gets a number."""
+    loaded = {path: load_bundle(path) for path in dict.fromkeys(bundles)}
+    names: list[str] = []
+    for path in bundles:
+        plain = path.resolve().name or "job"
+        number = 1
+        while (name := plain if number == 1 else f"{plain}-{number}") in names:
+            number += 1
+        names.append(name)
+    return [captured_step(name, loaded[path], device) for name, path in zip(names, bundles, strict=True)]
+
+
+def _document(found: Advice) -> dict[str, Any]:
+    return {
+        "fits": found.fits,
+        "why": found.why,
+        "limit_bytes": found.limit_bytes,
+        "batch_scale": found.batch_scale,
+        "jobs": [
+            {
+                "name": name,
+                "resident_bytes": job.resident,
+                "peak_bytes": job.peak,
+                "seconds": job.seconds,
+                "batch_scale_alone": found.alone_scales[name],
+            }
+            for name, job in sorted(found.whole.items())
+        ],
+        "plan": None if found.plan is None else _plan_document(found.plan),
+    }
+
+
+def _plan_document(plan: Colocation) -> dict[str, Any]:
+    return {
+        "peak_bytes": plan.peak_bytes,
+        "seconds": plan.seconds,
+        "in_turn_seconds": plan.in_turn_seconds,
+        "in_turn": plan.is_in_turn,
+        "jobs": [
+            {
+                "name": job.name,
+                "slowed": plan.slowed(job),
+                "groups": [
+                    {"ops": list(g.ops), "net": g.net, "transient": g.transient, "seconds": g.seconds}
+                    for g in job.groups
+                ],
+            }
+            for job in plan.jobs
+        ],
+        "slots": [[{"job": turn.job, "group": turn.group} for turn in slot] for slot in plan.slots],
+    }
+
+
+def _print(found: Advice) -> None:
+    groups = {job.name: job for job in found.plan.jobs} if found.plan else {}
+    print_table(
+        "jobs: resident, peak, time and largest batch alone; groups and slowdown beside each other",
+        ["job", "resident", "peak", "time", "batch", "groups", "slower by"],
+        [
+            (
+                name,
+                size(job.resident),
+                size(job.peak),
+                milliseconds(job.seconds),
+                _times(found.alone_scales[name]),
+                len(groups[name].groups) if found.plan else "-",
+                f"{found.plan.slowed(groups[name]):.0%}" if found.plan else "-",
+            )
+            for name, job in sorted(found.whole.items())
+        ],
+    )
+    console.print(_verdict(found), soft_wrap=True, markup=False)
+    console.print(
+        f"largest batches, all scaled alike: {_times(found.batch_scale)} the captured ones; an estimate: all but "
+        "what is resident is taken to grow with the batch",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _verdict(found: Advice) -> str:
+    plan = found.plan
+    if plan is None:
+        return f"does not fit: {found.why}"
+    fits = f"fits: predicted peak {size(plan.peak_bytes)} of {size(found.limit_bytes)}"
+    times = f"{milliseconds(plan.seconds)} for a step of each, {milliseconds(plan.in_turn_seconds)} in turn"
+    if plan.is_in_turn:
+        return f"{fits}; no gain expected, as there is room for one at a time: {times}"
+    return f"{fits}; predicted: {times}"
+
+
+def _times(scale: float) -> str:
+    return "any" if math.isinf(scale) else f"{scale:.2f} x"

@@ -1,0 +1,53 @@
+"""The plan of co-located jobs as a picture."""
+
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from tfwave.cli.memory_plot import new_figure, save_figure
+from tfwave.memory.colocation import Colocation
+from tfwave.memory.schedule import nothing_done
+
+_MEGABYTE = 1e6
+
+
+def save_colocation_plot(plan: Colocation, path: Path) -> None:
+    """Draw what each job holds in each slot, one above the other, at most, and the limit.
+
+    Raises:
+        TfwaveError: neither .png nor .svg, or the file cannot be written.
+        EnvironmentUnsupported: matplotlib is not installed.
+    """
+    save_figure(lambda: _figure(plan), path)
+
+
+def _figure(plan: Colocation) -> Any:
+    figure = new_figure()
+    axes = figure.subplots()
+    slots = list(range(len(plan.slots)))
+    below = [0.0] * len(slots)
+    for job, held in _held(plan):
+        megabytes = [each / _MEGABYTE for each in held]
+        axes.bar(slots, megabytes, bottom=below, width=1.0, align="edge", label=job, edgecolor="white")
+        below = [sum(both) for both in zip(below, megabytes, strict=True)]
+    limit = plan.limit_bytes / _MEGABYTE
+    axes.axhline(limit, linestyle="--", color="black", label=f"limit {limit:.1f} MB")
+    axes.set(xlabel="slot", ylabel="MB", title="what each job holds at most", ylim=(0, None))
+    axes.legend()
+    return figure
+
+
+def _held(plan: Colocation) -> Iterator[tuple[str, list[int]]]:
+    """Of each job, by slot, the most bytes that it holds."""
+    starts = nothing_done(plan.jobs)
+    for job in plan.jobs:
+        runs = [any(turn.job == job.name for turn in slot) for slot in plan.slots]
+        done = list(accumulate(runs, initial=starts[job.name]))
+        yield (
+            job.name,
+            [
+                job.resident + job.held[before] + (job.groups[before].transient if running else 0)
+                for before, running in zip(done, runs, strict=False)
+            ],
+        )

@@ -1,0 +1,118 @@
+"""What a plan promises for jobs that were captured."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tfwave.capture.bundle import Bundle
+from tfwave.capture.costs import bundle_costs
+from tfwave.capture.memory import captured_memory
+from tfwave.errors import PlanError
+from tfwave.memory.colocation import Colocation, JobStep, colocate
+from tfwave.memory.groups import NodeGroup, levelled
+from tfwave.memory.schedule import GroupedJob, nothing_done
+from tfwave.memory.waves import can_finish
+
+_PARTS = 100
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Whether jobs fit into a memory together, and how.
+
+    Attributes:
+        steps: of each job, as captured.
+        limit_bytes: of the memory.
+        plan: how they run; None where they do not fit.
+        why: they do not fit; empty where they do.
+    """
+
+    steps: tuple[JobStep, ...]
+    limit_bytes: int
+    plan: Colocation | None
+    why: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Is there a plan?"""
+        return self.plan is not None
+
+    @cached_property
+    def whole(self) -> Mapping[str, GroupedJob]:
+        """Each job with its step in one group, by name."""
+        return {
+            step.name: GroupedJob(
+                step.name, levelled(step.view, step.profile, step.costs).whole, step.profile.resident
+            )
+            for step in self.steps
+        }
+
+    @cached_property
+    def batch_scale(self) -> float:
+        """How many times as large as captured all batches could be, at most; an estimate (see `largest_scale`)."""
+        return largest_scale(list(self.whole.values()), self.limit_bytes)
+
+    @cached_property
+    def alone_scales(self) -> Mapping[str, float]:
+        """The same of each job, if it had the memory for itself."""
+        return {name: largest_scale([job], self.limit_bytes) for name, job in self.whole.items()}
+
+
+def captured_step(name: str, bundle: Bundle, device: str | None = None) -> JobStep:
+    """The step of a job that was captured: that with the highest peak.
+
+    Raises:
+        BundleError: as `captured_memory`.
+    """
+    profile = captured_memory(bundle, device).memory.profile
+    return JobStep(name, bundle.view, profile, bundle_costs(bundle))
+
+
+def advise(steps: Sequence[JobStep], limit_bytes: int) -> Advice:
+    """Plan jobs into a memory; that they do not fit is an answer.
+
+    Raises:
+        PlanError: no job, or two of one name.
+        GraphError: as `node_groups`.
+        MissingCost: as `node_groups`.
+    """
+    nothing_done([GroupedJob(step.name, (), 0) for step in steps])
+    if not steps:
+        raise PlanError("there is no job to plan: give one or more")
+    try:
+        return Advice(tuple(steps), limit_bytes, colocate(steps, limit_bytes))
+    except PlanError as err:
+        return Advice(tuple(steps), limit_bytes, None, str(err))
+
+
+def largest_scale(jobs: Sequence[GroupedJob], limit_bytes: int) -> float:
+    """By how much all that the steps hold for a while could grow, so that they fit one after the other at least.
+
+    An estimate of the largest batch: what is resident stays, and all else is taken to grow with the batch, as
+    activations do. Gradients of variables do not: the true batch is larger, the more so the more they are of it.
+    Two digits after the point, rounded down; 0 where even what is resident does not fit, infinite where a step
+    holds nothing else.
+    """
+    ordered = sorted(jobs, key=lambda job: job.name)
+    if not any(job.needs[0] for job in ordered):
+        return math.inf if _can_finish(ordered, 0, limit_bytes) else 0.0
+    low, high = 0, _PARTS
+    while _can_finish(ordered, high, limit_bytes):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _can_finish(ordered, middle, limit_bytes) else (low, middle)
+    return low / _PARTS
+
+
+def _can_finish(jobs: Sequence[GroupedJob], parts: int, limit_bytes: int) -> bool:
+    scaled = [replace(job, groups=tuple(_scaled(group, parts) for group in job.groups)) for job in jobs]
+    return can_finish(scaled, nothing_done(scaled), limit_bytes)
+
+
+def _scaled(group: NodeGroup, parts: int) -> NodeGroup:
+    """Rounded up."""
+    return replace(
+        group, net=-(-group.net * parts // _PARTS), transient=-(-group.transient * parts // _PARTS)
+    )

@@ -1,0 +1,151 @@
+"""Several trainings in one process under one memory limit."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tfwave.colocate.beside import Barred, left_where_ended, train_beside
+from tfwave.colocate.job import Job
+from tfwave.colocate.life import Life
+from tfwave.colocate.measure import insert_barriers, measure
+from tfwave.colocate.profile import ProfiledStep
+from tfwave.colocate.results import Results
+from tfwave.colocate.size import parse_size
+from tfwave.errors import PlanError
+from tfwave.memory.colocation import Colocation, colocate
+from tfwave.memory.schedule import GroupedJob
+from tfwave.memory.waves import room
+from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
+from tfwave.runtime.ledger import Ledger, LedgerFigures, LedgerJob, load_barrier_op
+from tfwave.runtime.pool import pool_in_use, pool_limit
+
+_log = logging.getLogger("tfwave")
+
+
+def limit_memory(limit: str | int) -> tuple[str, ...]:
+    """Give this process a CPU pool of so many bytes, as "512MiB", in one piece; says what was done, and logs it.
+
+    Call it before TensorFlow is imported: it does that itself, after setting the variables that TensorFlow reads
+    (see `tfwave.runtime.allocator`).
+
+    Raises:
+        EnforcerError: TensorFlow is already imported, or the limit is too small.
+        EnvironmentUnsupported: a variable has another value.
+        PlanError: it is no size.
+    """
+    return (*set_up(AllocatorSettings(parse_size(limit))), one_region())
+
+
+def run(jobs: Sequence[Job], memory_limit: str | int | None = None, *, wait_seconds: float = 60.0) -> Results:
+    """Train several jobs at once, so that they never hold more than the limit together (Waterwave section 4).
+
+    1. Each job makes its first steps alone: one to warm up, three that are traced, and one with its barriers. They
+       are steps as any other.
+    2. A plan cuts each step into node groups (`tfwave.memory.colocation.colocate`).
+    3. From then on each job runs in a thread of its own, as it would alone: only before each group it waits until
+       the pool has room for it. What it computes stays the same, bit by bit.
+    4. A job that ends or fails leaves the others alone; what it left in the pool, as variables, still counts.
+
+    The process must have a limited CPU pool (`limit_memory`). What is in it when the plan is made counts as taken,
+    and what the jobs hold between their steps counts once more, as the pool gives a variable's new value up to
+    twice what it needs. TensorFlow's graph optimizer must be on; point 1 takes it for its time (`in_grappler`).
+
+    Args:
+        jobs: with different names.
+        memory_limit: bytes, or as "512MiB"; by default, and at most, that of the pool.
+        wait_seconds: after which a group starts, room or not; said in `Results.figures`.
+
+    Raises:
+        EnforcerError: no limited pool, a step that is none, another colocation under way.
+        EnvironmentUnsupported: no compiler for the native library, or no such TensorFlow.
+        PlanError: two jobs of one name, a limit above the pool's, or the jobs do not fit; names the job.
+        GraphError: a step cannot be cut; names the node.
+    """
+    limit = _limit(memory_limit)
+    load_barrier_op()
+    return _Colocating(jobs, limit, wait_seconds).run()
+
+
+def _limit(wanted: str | int | None) -> int:
+    pool = pool_limit()
+    limit = pool if wanted is None else parse_size(wanted)
+    if limit > pool:
+        raise PlanError(f"a limit of {limit} bytes is above the pool's, {pool}: set the pool up with more")
+    return limit
+
+
+@dataclass
+class _Colocating:
+    """One call of `run`."""
+
+    jobs: Sequence[Job]
+    limit: int
+    wait_seconds: float
+
+    def __post_init__(self) -> None:
+        self.lives = {job.name: Life(job) for job in self.jobs}
+        if len(self.lives) < len(self.jobs):
+            names = [job.name for job in self.jobs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise PlanError(f"two jobs are named '{twice}': name them apart")
+
+    def run(self) -> Results:
+        """The four points of `run`."""
+        profiled = self._measured()
+        if not profiled:
+            return self._results(None, None)
+        limit = self._left(profiled)
+        plan = self._planned(profiled, limit)
+        residents = sum(job.resident for job in plan.jobs)
+        alone, shared = (max(1, room(limit, running) - residents) for running in (1, 2))
+        with Ledger(alone, shared, self.wait_seconds) as ledger:
+            train_beside(ledger, self._with_barriers(ledger, plan, profiled))
+        return self._results(plan, ledger.figures())
+
+    def _measured(self) -> dict[str, ProfiledStep]:
+        found = {name: measure(life) for name, life in self.lives.items()}
+        return {name: step for name, step in found.items() if step is not None}
+
+    def _left(self, profiled: Mapping[str, ProfiledStep]) -> int:
+        """The limit without what is in the pool, and without what instances with barriers will have."""
+        constants = sum(each.constant_bytes for each in profiled.values())
+        return self.limit - pool_in_use() - constants
+
+    def _planned(self, profiled: Mapping[str, ProfiledStep], limit: int) -> Colocation:
+        if limit < 1:
+            raise PlanError(f"the pool is full before any step: {pool_in_use()} bytes of {self.limit}")
+        begin = time.perf_counter()
+        plan = colocate([each.step for each in profiled.values()], limit)
+        groups = ", ".join(f"{job.name} in {len(job.groups)}" for job in plan.jobs)
+        _log.info("tfwave: planned in %.1f s; node groups: %s", time.perf_counter() - begin, groups)
+        return plan
+
+    def _with_barriers(
+        self, ledger: Ledger, plan: Colocation, profiled: Mapping[str, ProfiledStep]
+    ) -> list[Barred]:
+        """The jobs with their barriers; each makes the first step with them now, beside no other."""
+        barred: list[Barred] = []
+        for job in plan.jobs:
+            life = self.lives[job.name]
+            ledger.add(_ledger_job(job, life.job.priority))
+            with left_where_ended(ledger, life):
+                run = insert_barriers(life, job, profiled[job.name].item, ledger)
+                if run is not None:
+                    barred.append(Barred(life, run))
+        return barred
+
+    def _results(self, plan: Colocation | None, figures: LedgerFigures | None) -> Results:
+        found = {name: life.result for name, life in self.lives.items()}
+        for name, result in found.items():
+            if result.error is not None:
+                _log.warning(
+                    "tfwave: the job '%s' failed after %d steps: %s", name, result.steps, result.error
+                )
+        return Results(found, plan, figures)
+
+
+def _ledger_job(job: GroupedJob, priority: int) -> LedgerJob:
+    """What is resident is taken off the ledger's room: variables stay after a job has ended."""
+    transients = tuple(group.transient for group in job.groups)
+    return LedgerJob(job.name, 0, job.held, transients, priority)

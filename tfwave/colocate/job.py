@@ -1,0 +1,50 @@
+"""What is to be trained beside what."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfwave.errors import PlanError
+
+
+@dataclass(frozen=True)
+class SessionStep:
+    """A step of a `tf.compat.v1.Session`.
+
+    Attributes:
+        session: in this process, with its variables initialised.
+        fetches: what it runs, as for `session.run`.
+        feeds: the tensors that the parts of a batch are fed to, in their order.
+    """
+
+    session: Any
+    fetches: Any
+    feeds: Sequence[Any] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One of several trainings in this process.
+
+    Attributes:
+        name: what messages and results call it.
+        step: a `tf.function` that makes one training step, called with the parts of a batch; or a `SessionStep`.
+        batches: a tuple for each step, or a single value; all of one shape and type. The job ends with them.
+        slowed_at_most: the most that its steps may come slower than if it ran alone, by the plan's model, as a
+            share of the step; None is no limit.
+        priority: of jobs that wait for memory, those of the highest go first.
+
+    Raises:
+        PlanError: a job without a name.
+    """
+
+    name: str
+    step: Any
+    batches: Iterable[Any]
+    slowed_at_most: float | None = None
+    priority: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what messages could not name."""
+        if not self.name:
+            raise PlanError("a job has no name: give it one")

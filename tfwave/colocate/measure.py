@@ -1,0 +1,88 @@
+"""The first steps of a job, which it makes alone."""
+
+import logging
+from typing import Any
+
+from tfwave.balance.sizes import resident_bytes
+from tfwave.colocate.job import SessionStep
+from tfwave.colocate.life import Life, Run
+from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
+from tfwave.errors import EnforcerError, TfwaveError
+from tfwave.graph.item import GraphItem
+from tfwave.memory.schedule import GroupedJob
+from tfwave.passes.text import build_pass
+from tfwave.runtime.group_barriers import Insert, Watch
+from tfwave.runtime.ledger import Ledger
+from tfwave.runtime.live.batches import bytes_of, captured_bytes
+from tfwave.runtime.live.grappler import in_grappler
+from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
+
+TRACED_STEPS = 3
+_VARIABLE_OPS = frozenset({"VarHandleOp", "VariableV2", "Variable"})
+_log = logging.getLogger("tfwave")
+
+
+def measure(life: Life) -> ProfiledStep | None:
+    """Make a step that warms up, and then some that are traced; None if the job ended or failed meanwhile."""
+    try:
+        found = _measure(life)
+    except TfwaveError as err:
+        life.fail(err)
+        return None
+    if found is not None:
+        profile = found.step.profile
+        _log.info("tfwave: the job '%s' peaks at %d bytes alone", life.job.name, profile.peak)
+    return found
+
+
+def insert_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger) -> Run | None:
+    """Make a step with the barriers of a job; the step with them, or None if the job ended or failed meanwhile."""
+    groups = [list(group.ops) for group in job.groups]
+    barriers = build_pass("counter_barrier", {"groups": groups, "job": job.name})
+    insert = Insert(barriers, item)
+    run = life.instance()
+    try:
+        with in_grappler(insert), ledger.step(job.name):
+            life.advance(run)
+    except TfwaveError as err:
+        life.fail(err)
+    if not life.ended and not insert.done:
+        life.fail(
+            EnforcerError(
+                f"TensorFlow optimized the step of the job '{job.name}' in another way the second time: "
+                "its barriers have no place"
+            )
+        )
+    return None if life.ended else run
+
+
+def _measure(life: Life) -> ProfiledStep | None:
+    run = life.instance()
+    watch = Watch()
+    with in_grappler(watch):
+        life.advance(run)
+    traces: list[MemoryTrace] = []
+    last: tuple[Any, ...] = ()
+
+    def traced(*batch: Any) -> Any:
+        nonlocal last
+        last = batch
+        value, trace = trace_memory(lambda: run(*batch))
+        traces.append(trace)
+        return value
+
+    while len(traces) < TRACED_STEPS and life.advance(traced):
+        pass
+    if life.ended:
+        return None
+    name, step = life.job.name, life.job.step
+    item = find_graph(name, watch.seen, traces)
+    resident = bytes_of(last) + _variables(step, last, item)
+    return profile_step(name, item, traces, resident, life.job.slowed_at_most)
+
+
+def _variables(step: Any, batch: tuple[Any, ...], item: GraphItem) -> int:
+    """An estimate: of what a graph does not tell the shape, nothing."""
+    if not isinstance(step, SessionStep):
+        return captured_bytes(step, batch)
+    return sum(resident_bytes(node) for node in item.graph.node if node.op in _VARIABLE_OPS)

@@ -1,0 +1,49 @@
+"""What became of jobs that were trained beside each other."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfwave.memory.colocation import Colocation
+from tfwave.runtime.ledger import LedgerFigures
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What became of a job.
+
+    Attributes:
+        steps: how many it made.
+        values: what each of them returned, copied out of the pool, as NumPy arrays.
+        seconds: that they took, with all that they waited.
+        error: what ended it early; None if its batches did.
+    """
+
+    steps: int
+    values: tuple[Any, ...]
+    seconds: float
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Results(Mapping[str, JobResult]):
+    """What became of each job, by name.
+
+    Attributes:
+        jobs: likewise.
+        plan: by which they ran; None if none was left after the steps that were measured.
+        figures: what the ledger of the pool counted; None likewise.
+    """
+
+    jobs: Mapping[str, JobResult]
+    plan: Colocation | None = None
+    figures: LedgerFigures | None = None
+
+    def __getitem__(self, name: str) -> JobResult:
+        return self.jobs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)

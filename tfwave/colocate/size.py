@@ -1,0 +1,31 @@
+"""Sizes of memory in words."""
+
+import re
+
+from tfwave.errors import PlanError
+
+_SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?i?b?)", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes: a number, or one with a unit such as ``512MiB`` (2**20 bytes each) or ``1.5GB`` (10**9).
+
+    Raises:
+        PlanError: neither, or not above 0.
+    """
+    match = _SIZE.fullmatch(str(text).strip())
+    if match is None:
+        raise _refusal(text)
+    unit = match["unit"].lower().rstrip("b")
+    base = 1024 if unit.endswith("i") else 1000
+    size = round(float(match["count"]) * base ** _POWERS[unit.rstrip("i")])
+    if size < 1 or unit == "i":
+        raise _refusal(text)
+    return size
+
+
+def _refusal(text: str | int) -> PlanError:
+    return PlanError(
+        f"a memory of {str(text)!r} is none: give bytes, or a number with a unit, as 512MiB or 2GB"
+    )

@@ -1,0 +1,83 @@
+"""The branches and loops of a graph, each as a whole."""
+
+from collections.abc import Collection, Sequence
+
+from tfwave.graph.attrs import string_attr
+from tfwave.graph.flow_ops import ENTER_OPS, EXIT_OPS, SWITCH_OPS
+from tfwave.graph.reach import in_control_flow
+from tfwave.graph.view import GraphView
+
+
+def flow_regions(view: GraphView) -> list[int]:
+    """Per node: the node that stands for its region, one of those in it; outside of branches and loops, itself.
+
+    1. A while loop: all nodes from its Enters to its Exits, the loops inside it included.
+    2. A branch: what data leads to in it, from its Switches to its Merges, these included. Two parts of it that
+       share no data, such as what computes two outputs, are regions of their own.
+    3. What begins a branch, a Switch or a constant, and leads into several regions, is in none: Grappler lets a
+       branch and its gradient share them.
+
+    Before it is lowered, each of them is one node.
+    """
+    regions = _Regions(len(view))
+    first: dict[str, int] = {}
+    for node, loop in enumerate(_outermost_loops(view)):
+        if loop:
+            regions.join(first.setdefault(loop, node), node)
+    inside = in_control_flow(view)
+    begins = [node for node in inside if _begins(view, node, inside)]
+    joining = inside.difference(begins)
+    for node in range(len(view)):
+        for fanin in view.fanins[node][: view.data_fanins[node]]:
+            if fanin in joining:
+                regions.join(fanin, node)
+    led_to = {node: {regions.of(reader) for reader in _data_fanouts(view, node)} for node in begins}
+    for node, found in led_to.items():
+        if len(found) == 1:
+            regions.join(node, *found)
+    return [regions.of(node) for node in range(len(view))]
+
+
+def is_entry(view: GraphView, node: int, inside: Collection[int]) -> bool:
+    """Does a node lead into a branch or loop, from outside? `inside` is `in_control_flow` of the view."""
+    leads = view.ops[node] in SWITCH_OPS or view.ops[node] in ENTER_OPS
+    return leads and all(fanin not in inside for fanin in view.fanins[node])
+
+
+def _begins(view: GraphView, node: int, inside: Collection[int]) -> bool:
+    """Does nothing of a branch lead to a node in it, but what chooses the branch?"""
+    return not view.data_fanins[node] or (view.ops[node] in SWITCH_OPS and is_entry(view, node, inside))
+
+
+def _data_fanouts(view: GraphView, node: int) -> list[int]:
+    return [r for r in view.fanouts[node] if node in view.fanins[r][: view.data_fanins[r]]]
+
+
+class _Regions:
+    """Disjoint sets of nodes."""
+
+    def __init__(self, count: int) -> None:
+        self._parents = list(range(count))
+
+    def of(self, node: int) -> int:
+        while self._parents[node] != node:
+            self._parents[node] = node = self._parents[self._parents[node]]
+        return node
+
+    def join(self, one: int, other: int) -> None:
+        self._parents[self.of(one)] = self.of(other)
+
+
+def _outermost_loops(view: GraphView) -> list[str]:
+    """Per node: the frame name of the outermost while loop that it is in, or the empty string."""
+    frames: list[tuple[str, ...]] = [()] * len(view)
+    for node in view.topological_order:
+        outer = max((_given_out(view, frames, f) for f in view.forward_fanins(node)), key=len, default=())
+        entered = (string_attr(view.nodes[node], "frame_name"),) if view.ops[node] in ENTER_OPS else ()
+        frames[node] = outer + entered
+    return [frame[0] if frame else "" for frame in frames]
+
+
+def _given_out(view: GraphView, frames: Sequence[tuple[str, ...]], node: int) -> tuple[str, ...]:
+    """The loops in which a node's outputs are: an Exit hands them to the outer one."""
+    return frames[node][:-1] if view.ops[node] in EXIT_OPS else frames[node]

@@ -1,0 +1,70 @@
+"""The tensors that go into a step and come out of it."""
+
+import importlib
+import math
+from typing import Any
+
+
+def arguments(batch: Any) -> tuple[Any, ...]:
+    """What a step is called with: the parts of a tuple, or the batch as it is."""
+    return batch if isinstance(batch, tuple) else (batch,)  # pyright: ignore[reportUnknownVariableType]
+
+
+def kind_of(batch: tuple[Any, ...]) -> tuple[str, ...]:
+    """Shape and type of each tensor or array, and the value of whatever else there is: what is traced by itself."""
+    return tuple(map(_kind, _leaves(batch)))
+
+
+def bytes_of(batch: tuple[Any, ...]) -> int:
+    """What the tensors and arrays hold."""
+    return sum(map(_bytes, _leaves(batch)))
+
+
+def captured_bytes(function: Any, batch: tuple[Any, ...]) -> int:
+    """What the trace of a `tf.function` for a batch reads from outside: variables, those of optimizers too."""
+    captured: list[Any] = function.get_concrete_function(*batch).captured_inputs
+    return sum(_variable_bytes(tensor) or _bytes(tensor) for tensor in captured)
+
+
+def out_of_pool(value: Any) -> Any:
+    """A copy as NumPy arrays of what a step returned, in memory of Python's own."""
+    return _tensorflow().nest.map_structure(_copy, value)
+
+
+def _leaves(batch: tuple[Any, ...]) -> list[Any]:
+    return _tensorflow().nest.flatten(batch)
+
+
+def _kind(leaf: Any) -> str:
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        return f"{getattr(leaf.dtype, 'name', leaf.dtype)}{list(leaf.shape)}"
+    return repr(leaf)
+
+
+def _bytes(leaf: Any) -> int:
+    if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+        return 0
+    size = getattr(leaf.dtype, "itemsize", None) or getattr(leaf.dtype, "size", None) or 0
+    return math.prod(map(int, leaf.shape)) * int(size)
+
+
+def _variable_bytes(handle: Any) -> int:
+    told = getattr(handle, "_handle_data", None)
+    if told is None:
+        return 0
+    as_dtype = _tensorflow().dtypes.as_dtype
+    return sum(
+        max(0, math.prod(dim.size for dim in each.shape.dim)) * as_dtype(each.dtype).size
+        for each in told.shape_and_type
+    )
+
+
+def _copy(leaf: Any) -> Any:
+    numpy = importlib.import_module("numpy")
+    if hasattr(leaf, "numpy"):
+        return numpy.array(leaf.numpy())
+    return numpy.array(leaf) if isinstance(leaf, numpy.ndarray) else leaf
+
+
+def _tensorflow() -> Any:
+    return importlib.import_module("tensorflow")
