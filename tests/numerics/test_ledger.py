@@ -13,8 +13,9 @@ import tensorflow as tf
 from tensorflow.python.eager.cancellation import CancellationManager
 
 from tfwave.errors import EnforcerError
+from tfwave.graph.marks import BARRIER_OP
 from tfwave.runtime import native
-from tfwave.runtime.ledger import BARRIER_OP, JobFigures, Ledger, LedgerJob, load_barrier_op
+from tfwave.runtime.ledger import JobFigures, Ledger, LedgerJob, load_barrier_op
 
 pytestmark = pytest.mark.tensorflow
 

@@ -24,7 +24,8 @@ REMOVED = "tfwave/removed"
 STEP_MARKER_OP = "TfwaveStep"
 """The op that the send hook puts into the graphs of its own process."""
 BARRIER_OP = "TfwaveCounterBarrier"
-"""The op that asks the ledger of this process to let a job's node group begin."""
+"""The op that asks the ledger of its process to let a job's node group begin; its attributes are `job`, a name, and
+`group`, the number of the group after it."""
 
 
 def is_added(node: NodeDef) -> bool:

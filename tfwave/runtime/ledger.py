@@ -10,9 +10,6 @@ from typing import Any, Self
 from tfwave.errors import EnforcerError
 from tfwave.runtime import native
 
-BARRIER_OP = "TfwaveCounterBarrier"
-"""The op between two node groups; its attributes are `job`, a name, and `group`, the number of the one after it."""
-
 LONGEST_WAIT_SECONDS = 1e9
 
 _MOST_BYTES = 1 << 60

@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tensorflow as tf
 
-from tfwave.runtime.ledger import BARRIER_OP, Ledger, LedgerJob, load_barrier_op
+from tfwave.graph.marks import BARRIER_OP
+from tfwave.runtime.ledger import Ledger, LedgerJob, load_barrier_op
 from tools.bench.interleaved import run_interleaved
 
 JOBS = ("a", "b")

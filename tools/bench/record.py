@@ -1,6 +1,6 @@
 """Run benchmarks, and keep what they say with the machine that they ran on, in tools/bench/results/.
 
-tools/bench/record.py                      what needs no network: the simulator, bounds, orders and search
+tools/bench/record.py                      what needs no network: the simulator, search, waves, and barriers
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
 """
@@ -16,13 +16,15 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TWO_EACH = ["--workers", "2", "--servers", "2"]
-ASYNCHRONOUS = ["--measured", "24"]
-"""A block's first steps find the workers in phase."""
+LONG, LONGER = ["--measured", "12"], ["--measured", "24"]
+"""A block's first steps find asynchronous workers in phase."""
 TWICE = ["--repeats", "2"]
 THRICE = ["--repeats", "3"]
 RECORDS: dict[str, list[list[str]]] = {
     "simulator": [["simulator.py", "--json"]],
     "search": [["search.py", "--json"]],
+    "waves": [["waves.py", "--json"]],
+    "barrier": [["barrier.py"]],
     "policies": [
         ["policies.py", *THRICE],
         ["policies.py", "--servers", "2", *THRICE],
@@ -33,12 +35,12 @@ RECORDS: dict[str, list[list[str]]] = {
         ["overlap.py", "--steps", "8", "--steps", "16"],
         ["overlap.py", "--first-matrix", "--steps", "4"],
         ["overlap.py", "--rate", "4e9", *TWICE],
-        ["overlap.py", "--workers", "2", *ASYNCHRONOUS, *TWICE],
+        ["overlap.py", "--workers", "2", *LONGER, *TWICE],
         ["overlap.py", *TWO_EACH, "--sync", *TWICE],
         *(
             ["overlap.py", *model, *setting, *TWICE]
             for model in (["--model", "ResNet50"], ["--model", "InceptionV3", "--image", "75"])
-            for setting in ([], ["--rate", "4e9"], [*TWO_EACH, *ASYNCHRONOUS], [*TWO_EACH, "--sync"])
+            for setting in ([], ["--rate", "4e9"], [*TWO_EACH, *LONG], [*TWO_EACH, "--sync"])
         ),
     ],
     "strategy": [
@@ -46,7 +48,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ["strategy.py", "--first-matrix", "--steps", "4"],
     ],
 }
-WITHOUT_NETWORK = ("simulator", "search")
+WITHOUT_NETWORK = ("simulator", "search", "waves", "barrier")
 
 
 def machine() -> dict[str, object]:
