@@ -48,7 +48,7 @@ clean: ## remove caches and build products; keep .venv
 	@find . -path './.venv*' -prune -o -name __pycache__ -exec rm -rf {} +
 
 distclean: clean ## clean, and remove .venv too
-	@rm -rf .venv .venv-protos
+	@rm -rf .venv .venv-*
 
 .venv/.ready: requirements.lock setup.py pyproject.toml
 	@$(PYTHON) -c "$$CHECK_PYTHON"
