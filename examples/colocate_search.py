@@ -2,7 +2,7 @@
 
 import tfwave
 
-tfwave.colocate.limit_memory("24MiB")  # before TensorFlow is imported: it reads its limit then
+tfwave.colocate.limit_memory("16MiB")  # before TensorFlow is imported: it reads its limit then
 
 import tensorflow as tf  # noqa: E402
 

@@ -52,11 +52,10 @@ def test_a_job_that_fails_leaves_the_others_alone(found: dict[str, Any]) -> None
 
 
 def test_groups_ask_and_none_goes_without_room(found: dict[str, Any]) -> None:
-    """Peaks of schedules with barriers were measured to be within 11 % of the modelled ones."""
     assert max(found["groups"].values()) > 1
     assert found["admitted"] > found["made"]
     assert found["released"] == 0
-    assert found["peak"] <= 1.11 * found["limit"]
+    assert found["peak"] <= found["limit"]
 
 
 def test_what_ran_before_runs_again(found: dict[str, Any]) -> None:
