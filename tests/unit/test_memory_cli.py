@@ -56,7 +56,13 @@ def test_json_holds_the_profile_and_the_curve(tfwave: Command, captured: Path) -
     document = json.loads(ran.out)
     assert (document["device"], document["step"], document["steps"]) == (DEVICE, 1, 2)
     assert (document["peak_bytes"], document["peak_op"], document["resident_bytes"]) == (3_000_008, "g", 4)
-    assert document["ops"][1] == {"node": "a", "takes": 2_000_000, "scratch": 500_000, "gives": 0, "beside": 0}
+    assert document["ops"][1] == {
+        "node": "a",
+        "takes": 2_000_000,
+        "scratch": 500_000,
+        "gives": 0,
+        "beside": 0,
+    }
     assert document["tensors"][0] == {
         "names": ["a:0", "b:0"],
         "bytes": 2_000_000,
