@@ -1,13 +1,9 @@
 """The native sequencer alone, under real threads, with ThreadSanitizer where the compiler has it."""
 
-import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
+from tests.unit.native_program import assert_holds, needs_compiler
 
-ROOT = Path(__file__).parent.parent.parent
-NATIVE = ROOT / "tfwave" / "native"
 WITHOUT_TENSORFLOW = (
     "sequencer*.cc",
     "priority_*.cc",
@@ -16,30 +12,9 @@ WITHOUT_TENSORFLOW = (
     "pacer.cc",
     "shallow_sockets.cc",
 )
-COMPILER = shutil.which("g++") or shutil.which("clang++")
+TESTS = sorted(Path(__file__).parent.glob("*_test.cc"))
 
 
-def _compile(program: Path, *flags: str) -> bool:
-    sources = [str(path) for pattern in WITHOUT_TENSORFLOW for path in sorted(NATIVE.glob(pattern))]
-    tests = [str(path) for path in sorted(Path(__file__).parent.glob("*_test.cc"))]
-    common = ["-std=c++17", "-g", "-O1", "-Wall", "-Wextra", "-pthread", f"-I{NATIVE}", "-o", str(program)]
-    return subprocess.run([str(COMPILER), *flags, *common, *sources, *tests], check=False).returncode == 0
-
-
-@pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+@needs_compiler
 def test_sequencer(tmp_path: Path) -> None:
-    sanitized, plain = tmp_path / "sanitized", tmp_path / "plain"
-    if _compile(sanitized, "-fsanitize=thread"):
-        result = _run(sanitized)
-        if (
-            "FATAL: ThreadSanitizer" not in result.stderr
-        ):  # some kernels' memory layout keeps it from starting
-            assert (result.returncode, result.stdout) == (0, "all hold\n"), result.stderr
-            return
-    assert _compile(plain)
-    result = _run(plain)
-    assert (result.returncode, result.stdout) == (0, "all hold\n"), result.stderr
-
-
-def _run(program: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
+    assert_holds(tmp_path, WITHOUT_TENSORFLOW, TESTS, 60)

@@ -2,32 +2,16 @@
 #ifndef TFWAVE_TESTS_LEDGER_TEST_H_
 #define TFWAVE_TESTS_LEDGER_TEST_H_
 
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "../check.h"
 #include "ledger.h"
 
 namespace tfwave {
-
-#define CHECK(condition)                                                                    \
-  do {                                                                                      \
-    if (condition) break;                                                                   \
-    std::fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);      \
-    std::exit(1);                                                                           \
-  } while (false)
-
-template <typename Condition>
-void WaitUntil(const Condition& condition) {
-  for (int i = 0; i < 2000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  CHECK(condition());
-}
 
 // An open ledger, and what it answered late, in order: "a 1 go" or "a 1 cancelled".
 class Desk {

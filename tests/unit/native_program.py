@@ -1,0 +1,36 @@
+"""C++ tests of the native library's parts that need no TensorFlow: compiled into one program, and run."""
+
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+NATIVE = Path(__file__).parent.parent.parent / "tfwave" / "native"
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+
+
+def assert_holds(directory: Path, patterns: Iterable[str], tests: Sequence[Path], seconds: float) -> None:
+    """Compile the native sources and the tests, and run them; with ThreadSanitizer where the compiler has it."""
+    sources = [path for pattern in patterns for path in sorted(NATIVE.glob(pattern))]
+    sanitized, plain = directory / "sanitized", directory / "plain"
+    if _compile(sanitized, [*sources, *tests], "-fsanitize=thread"):
+        result = _run(sanitized, seconds)
+        # some kernels' memory layout keeps it from starting
+        if "FATAL: ThreadSanitizer" not in result.stderr:
+            assert (result.returncode, result.stdout) == (0, "all hold\n"), result.stderr
+            return
+    assert _compile(plain, [*sources, *tests])
+    result = _run(plain, seconds)
+    assert (result.returncode, result.stdout) == (0, "all hold\n"), result.stderr
+
+
+def _compile(program: Path, files: Iterable[Path], *flags: str) -> bool:
+    common = ["-std=c++17", "-g", "-O1", "-Wall", "-Wextra", "-pthread", f"-I{NATIVE}", "-o", str(program)]
+    return subprocess.run([str(COMPILER), *flags, *common, *map(str, files)], check=False).returncode == 0
+
+
+def _run(program: Path, seconds: float) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program], capture_output=True, text=True, timeout=seconds, check=False)
