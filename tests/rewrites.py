@@ -1,5 +1,7 @@
 """What must hold of every pass, on any graph."""
 
+import networkx as nx
+
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
 from tfwave.passes.base import PassResult, Transform
@@ -34,3 +36,12 @@ def in_order(graph: GraphDef) -> bytes:
     del copy.node[:]
     copy.node.extend(sorted(graph.node, key=lambda node: node.name))
     return copy.SerializeToString(deterministic=True)
+
+
+def edges(graph: GraphDef) -> nx.DiGraph:
+    """By node names, control edges included; told by the inputs' texts alone."""
+    found = nx.DiGraph()
+    for node in graph.node:
+        found.add_node(node.name)
+        found.add_edges_from((text.strip("^").partition(":")[0], node.name) for text in node.input)
+    return found

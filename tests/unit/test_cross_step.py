@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from grappler_passes.cross_step import CrossStep, step_name
-from tests.rewrites import check_rewrite
+from tests.rewrites import check_rewrite, edges
 from tests.steps import FLOAT, SERVER, WORKER, Builder, layers, random_step
 from tests.unit.test_functions import func
 from tfwave.errors import GraphError, PassError
@@ -82,14 +82,6 @@ def test_handles_and_constants_are_shared() -> None:
         "cross_step/1/fetched",
     ]
     assert not {"cross_step/1/free", "cross_step/1/w0"} & names(result)
-
-
-def edges(graph: GraphDef) -> nx.DiGraph:
-    found = nx.DiGraph()
-    for node in graph.node:
-        found.add_node(node.name)
-        found.add_edges_from((text.strip("^").partition(":")[0], node.name) for text in node.input)
-    return found
 
 
 def with_all_waits(build: Builder, result: PassResult, steps: int) -> nx.DiGraph:

@@ -8,7 +8,7 @@ import pytest
 
 from grappler_passes.cross_step import CrossStep
 from grappler_passes.tick_tock import TickTock, wave_name
-from tests.rewrites import check_rewrite
+from tests.rewrites import check_rewrite, edges
 from tests.steps import FLOAT, SERVER, Builder, layers
 from tests.unit.test_functions import func
 from tfwave.errors import PassError
@@ -62,14 +62,6 @@ def nodes(result: PassResult) -> dict[str, NodeDef]:
 
 def inputs(result: PassResult, name: str) -> list[str]:
     return list(nodes(result)[name].input)
-
-
-def edges(graph: GraphDef) -> nx.DiGraph:
-    found = nx.DiGraph()
-    for node in graph.node:
-        found.add_node(node.name)
-        found.add_edges_from((text.strip("^").partition(":")[0], node.name) for text in node.input)
-    return found
 
 
 def averaged(result: PassResult) -> set[str]:
