@@ -342,6 +342,17 @@ def test_what_others_hold_is_what_the_pool_counts_besides() -> None:
     assert (found.others, found.peak) == (None, 10)
 
 
+def test_what_is_fed_and_used_where_it_lies_is_not_in_the_pool() -> None:
+    step = Step()
+    step.run("fed", 0, (400, 2))
+    step.run("a", 10, (10, 1), allocated=[10])
+    step.stats.dev_stats[0].node_stats[-1].memory[0].allocator_bytes_in_use = 10
+    found = captured_memory(
+        bundle_of([graph(("fed", "Placeholder", []), ("a", "Fill", ["fed"]))], step.stats)
+    )
+    assert (found.memory.profile.resident, found.others, found.peak) == (400, -400, 10)
+
+
 def test_what_began_beside_an_op_is_no_others() -> None:
     step = Step()
     step.run("a", 0, (10, 1), allocated=[10], lasts=20)

@@ -91,8 +91,8 @@ def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
         f"peak; {len(profile.ops)} ops in {milliseconds(memory.seconds)}\n"
         f"peak: {size(profile.peak)}, at {shape.peak_at:.0%} of the step, in {profile.ops[memory.peak_op].node}\n"
         f"average: {size(memory.average)}; peak/average {shape.over_average:.2f}\n"
-        f"resident (variables, constants): {size(profile.resident)}; others in the pool: "
-        f"{'not known' if found.others is None else size(found.others)}, which then peaks at {size(found.peak)}\n"
+        f"resident (variables, constants, fed): {size(profile.resident)}; {_others(found.others)}, which then "
+        f"peaks at {size(found.peak)}\n"
         f"first increase, then drop: {shape.rise:.0%} of what is added before the peak is still held at it, "
         f"{shape.drop:.0%} of what goes after it is not added again",
         soft_wrap=True,
@@ -102,6 +102,12 @@ def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
     print_table("largest tensors", ["tensor", "size", "also", "from", "until", "last read by"], rows)
     if len(memory.tensors) > top:
         console.print(f"... and {len(memory.tensors) - top} more")
+
+
+def _others(count: int | None) -> str:
+    if count is None:
+        return "others in the pool: not known"
+    return f"others in the pool: {size(count)}" if count >= 0 else f"of it not in the pool: {size(-count)}"
 
 
 def _row(memory: StepMemory, tensor: Tensor) -> tuple[object, ...]:

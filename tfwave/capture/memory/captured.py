@@ -24,8 +24,9 @@ class CapturedMemory:
         memory: what it holds.
         others: bytes that its pool holds besides: other graphs' variables and constants, such as the zeros that a
             variable began with; other steps; and what the pool gave to variables beyond what they asked for, up to
-            as much again. That is the median of what the pool counted after each op, less what the profile says;
-            None where it does not count.
+            as much again. Less what is resident and not in the pool: an array that TensorFlow is fed and can use
+            where it lies, at an address of whole 64 bytes. That is the median of what the pool counted after each
+            op, less what the profile says; None where it does not count.
     """
 
     step: int
@@ -97,7 +98,7 @@ def _others(runs: Sequence[Run], memory: StepMemory) -> int | None:
     begins = [run.begin for run in runs]
     level = [before + op.takes for (before, _), op in zip(memory.held, memory.profile.ops, strict=True)]
     counted = [run.pool - level[bisect_right(begins, run.end) - 1] for run in runs if run.pool]
-    return max(0, median_low(counted)) if counted else None
+    return median_low(counted) if counted else None
 
 
 def _nodes(bundle: Bundle, device: str) -> dict[str, NodeDef]:
