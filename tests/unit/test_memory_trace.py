@@ -1,14 +1,20 @@
 """Reading from a profile what a step did to the pool."""
 
+import sys
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from tfwave.errors import CostError
+from tfwave.errors import CostError, EnforcerError
 from tfwave.proto.profiler_pb2 import XLine, XPlane, XSpace
-from tfwave.runtime.trace.memory import Allocation, MemoryTrace, read_memory
+from tfwave.runtime.trace import memory
+from tfwave.runtime.trace.memory import Allocation, MemoryTrace, read_memory, trace_memory
 from tfwave.runtime.trace.xplane import OpRun
 
 _STATS = ("addr", "allocation_bytes", "id", "tf_op", "a", "b")
 _EVENTS = ("MemoryAllocation", "MemoryDeallocation", "Other")
+UNKNOWN = r"TensorFlow 2\.99\.0 has not the ProfilerSession"
 
 
 def space(*lines: list[tuple[str, int, dict[str, int | str]]]) -> bytes:
@@ -89,3 +95,47 @@ def test_the_step_is_the_one_that_allocated_most_by_the_graph() -> None:
 def test_a_damaged_profile() -> None:
     with pytest.raises(CostError, match="the profile is damaged"):
         read_memory(b"\xff")
+
+
+class _Session:
+    """Another signature, or one that is under way."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+
+    def start(self, *given: object) -> None:
+        raise self.error(*given)
+
+    def export_to_tb(self) -> None:
+        raise AssertionError("it was never started")
+
+
+class _OpError(Exception):
+    message = "it runs"
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (None, UNKNOWN),
+        (SimpleNamespace(), UNKNOWN),
+        (SimpleNamespace(ProfilerSession=lambda: None), UNKNOWN),
+        (SimpleNamespace(ProfilerSession=lambda given: given), UNKNOWN),
+        (SimpleNamespace(ProfilerSession=lambda: _Session(TypeError)), UNKNOWN),
+        (
+            SimpleNamespace(ProfilerSession=lambda: _Session(_OpError)),
+            r"is being profiled already \(it runs\)",
+        ),
+    ],
+)
+def test_a_step_does_not_run_unless_it_is_traced(
+    module: Any, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensorflow = SimpleNamespace(errors=SimpleNamespace(OpError=_OpError))
+    monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)
+    monkeypatch.setitem(sys.modules, memory._PROFILER, module)
+    monkeypatch.setattr(memory, "tensorflow_version", lambda: "2.99.0")
+    ran: list[int] = []
+    with pytest.raises(EnforcerError, match=why):
+        trace_memory(lambda: ran.append(1))
+    assert ran == []

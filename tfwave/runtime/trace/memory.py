@@ -17,12 +17,14 @@ from google.protobuf.message import DecodeError
 
 from tfwave.errors import CostError, EnforcerError
 from tfwave.proto.profiler_pb2 import XEvent, XPlane, XSpace
+from tfwave.runtime.native import tensorflow_version
 from tfwave.runtime.trace.xplane import OpRun, read_trace
 
 _ALLOCATION, _DEALLOCATION = b"MemoryAllocation", b"MemoryDeallocation"
 _ADDRESS, _BYTES, _STEP, _OP = b"addr", b"allocation_bytes", b"id", b"tf_op"
 _HOST = b"/host:CPU"
 _OPTIONS = {"host_tracer_level": 3, "device_tracer_level": 0, "python_tracer_level": 0}
+_PROFILER = "tensorflow.python.profiler.internal._pywrap_profiler"
 _SETTLE_SECONDS = 0.05
 """A thread's last ops are in a trace only once the thread is done with them, which is after the step."""
 
@@ -70,18 +72,12 @@ def trace_memory(run: Callable[[], Any]) -> tuple[Any, MemoryTrace]:
     """Run something in this thread and trace the process meanwhile; what it returns, and the trace.
 
     Raises:
-        EnforcerError: the process is being profiled already.
+        EnforcerError: the process is being profiled already, or TensorFlow's profiler is not the one known here.
+        EnvironmentUnsupported: there is no TensorFlow, or tfwave does not support it.
     """
-    profiler: Any = importlib.import_module("tensorflow.python.profiler.internal._pywrap_profiler")
-    errors: Any = importlib.import_module("tensorflow").errors
-    session = profiler.ProfilerSession()
+    session = _session()
     with tempfile.TemporaryDirectory(prefix="tfwave-trace-") as folder:
-        try:
-            session.start(folder, _OPTIONS)
-        except errors.OpError as err:
-            raise EnforcerError(
-                f"this process is being profiled already ({err.message}): profile it later"
-            ) from err
+        _start(session, folder)
         try:
             value = run()
             time.sleep(_SETTLE_SECONDS)
@@ -89,6 +85,37 @@ def trace_memory(run: Callable[[], Any]) -> tuple[Any, MemoryTrace]:
             session.export_to_tb()
         (written,) = Path(folder).rglob("*.xplane.pb")
         return value, read_memory(written.read_bytes())
+
+
+def _session() -> Any:
+    """TensorFlow's own session: `tf.profiler.experimental.start` ignores the level of detail in 2.20 and 2.21."""
+    version = tensorflow_version()
+    try:
+        session = importlib.import_module(_PROFILER).ProfilerSession()
+    except (ImportError, AttributeError, TypeError) as err:
+        raise _unknown(version) from err
+    if not (hasattr(session, "start") and hasattr(session, "export_to_tb")):
+        raise _unknown(version)
+    return session
+
+
+def _start(session: Any, folder: str) -> None:
+    errors: Any = importlib.import_module("tensorflow").errors
+    try:
+        session.start(folder, _OPTIONS)
+    except errors.OpError as err:
+        raise EnforcerError(
+            f"this process is being profiled already ({err.message}): profile it later"
+        ) from err
+    except TypeError as err:
+        raise _unknown(tensorflow_version()) from err
+
+
+def _unknown(version: str) -> EnforcerError:
+    return EnforcerError(
+        f"TensorFlow {version} has not the ProfilerSession of its builds on PyPI, which tells what a step "
+        "allocates: install one of those"
+    )
 
 
 def read_memory(data: bytes) -> MemoryTrace:
