@@ -1,6 +1,6 @@
-"""Copies of a step's nodes for the steps that follow in the same graph, under names of their own."""
+"""Copies of a step's nodes in the same graph, under names of their own, such as for the steps that follow."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from tfwave.graph.attrs import string_attr
 from tfwave.graph.flow_ops import ENTER_OPS
@@ -42,25 +42,33 @@ def find_copied(item: GraphItem, view: GraphView) -> frozenset[str]:
 
 
 def copy_of(node: NodeDef, step: int, copied: Container[str], waits: Mapping[str, list[str]]) -> NodeDef:
-    """A node of step 0 in a later step; `waits` are the nodes of step 0 whose copies in the step before come first.
+    """A node of step 0 in a later step; `waits` are those of step 0 whose copies in the step before come first."""
+    copy = copy_as(node, lambda name: step_name(name, step), copied)
+    before = [f"^{step_name(name, step - 1)}" for name in waits.get(node.name, ())]
+    copy.input.extend(text for text in before if text not in copy.input)
+    return copy
 
-    1. Its inputs and colocated nodes are those of its own step, where each step has its own.
+
+def copy_as(node: NodeDef, rename: Callable[[str], str], copied: Container[str]) -> NodeDef:
+    """A node under another name, beside it; `rename` gives that of any node, tensor or frame.
+
+    1. Its inputs and colocated nodes are renamed, too, where they are `copied`.
     2. Its frame is another: two loops of one frame name would be one.
     3. What the op keeps under the node's name, where it has no other, stays under that name.
     """
-    copy = NodeDef(name=step_name(node.name, step), op=node.op, device=node.device)
-    copy.input.extend(_in_step(text, step, copied) for text in node.input)
-    before = [f"^{step_name(name, step - 1)}" for name in waits.get(node.name, ())]
-    copy.input.extend(text for text in before if text not in copy.input)
+    copy = NodeDef(name=rename(node.name), op=node.op, device=node.device)
+    copy.input.extend(
+        _renamed(text, rename) if parse_input(text).node in copied else text for text in node.input
+    )
     for name, value in plain_attrs(node).items():
         copy.attr[name].CopyFrom(value)
     if node.op in ENTER_OPS:
-        copy.attr["frame_name"].s = step_name(string_attr(node, "frame_name"), step).encode()
+        copy.attr["frame_name"].s = rename(string_attr(node, "frame_name")).encode()
     if "shared_name" in node.attr and not string_attr(node, "shared_name"):
         copy.attr["shared_name"].s = node.name.encode()
     if CLASS_ATTR in node.attr:
         groups = node.attr[CLASS_ATTR].list.s
-        copy.attr[CLASS_ATTR].list.s[:] = [_group_in_step(group, step, copied) for group in groups]
+        copy.attr[CLASS_ATTR].list.s[:] = [_renamed_group(group, rename, copied) for group in groups]
     return copy
 
 
@@ -69,12 +77,10 @@ def plain_attrs(node: NodeDef) -> dict[str, AttrValue]:
     return {name: value for name, value in node.attr.items() if not name.startswith(PREFIX)}
 
 
-def _in_step(text: str, step: int, copied: Container[str]) -> str:
-    if parse_input(text).node not in copied:
-        return text
-    return f"^{step_name(text[1:], step)}" if text.startswith("^") else step_name(text, step)
+def _renamed(text: str, rename: Callable[[str], str]) -> str:
+    return f"^{rename(text[1:])}" if text.startswith("^") else rename(text)
 
 
-def _group_in_step(group: bytes, step: int, copied: Container[str]) -> bytes:
+def _renamed_group(group: bytes, rename: Callable[[str], str], copied: Container[str]) -> bytes:
     name = group.decode(errors="replace").removeprefix(CLASS_PREFIX)
-    return f"{CLASS_PREFIX}{step_name(name, step)}".encode() if name in copied else group
+    return f"{CLASS_PREFIX}{rename(name)}".encode() if name in copied else group

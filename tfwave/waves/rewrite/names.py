@@ -6,8 +6,3 @@ SCOPE = "tick_tock"
 def wave_name(name: str, wave: int) -> str:
     """The name of a node or tensor in a wave: ``loss:0`` -> ``tick_tock/1/loss:0``; wave 0 keeps its names."""
     return f"{SCOPE}/{wave}/{name}" if wave else name
-
-
-def wave_input(text: str, wave: int) -> str:
-    """An input of a node in a wave: ``^loss`` -> ``^tick_tock/1/loss``."""
-    return f"^{wave_name(text[1:], wave)}" if text.startswith("^") else wave_name(text, wave)
