@@ -7,8 +7,9 @@ import grpc
 
 from tfwave.cost.model import CostSource
 from tfwave.graph.names import Channel, TransferKey
+from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import GraphPrint
-from tfwave.plan.plan import ChannelOrder, Discipline, Plan, PlannedTransfer, Predicted
+from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
 from tfwave.proto import control_pb2, control_pb2_grpc, plan_pb2
 
 

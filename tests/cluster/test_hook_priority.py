@@ -16,7 +16,8 @@ from tests.cluster.cluster import Cluster, hooked_both_ways, wait_until
 from tests.cluster.function_chief import VARIABLES as UPDATES
 from tests.cluster.functions import HOOKED, WORKERS, running
 from tests.cluster.model import VARIABLES, Model, build, flood, gate_first, partitions, plan_of, sends
-from tfwave.plan.plan import Discipline, Plan
+from tfwave.plan.discipline import Discipline
+from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2
 from tfwave.report.conformance import Conformance, HandOff, conformance, read_hand_offs
 from tfwave.runtime.control.client import ControlClient

@@ -9,7 +9,8 @@ from math import inf
 
 import simpy
 
-from tfwave.sim.engine import UNTIMED, Discipline, Job, Lane, Pool
+from tfwave.plan.discipline import Discipline
+from tfwave.sim.engine import UNTIMED, Job, Lane, Pool
 
 LANES_CHOOSE, POOLS_CHOOSE = 5, 6
 """Priorities after all that SimPy itself schedules at one instant."""
@@ -158,9 +159,9 @@ class Model:
         choice = Choice(self.env, LANES_CHOOSE)
         for number, lane in enumerate(self.job.lanes, len(self.job.pools)):
             turns = None
-            if lane.discipline == Discipline.COUNTER:
+            if lane.discipline is Discipline.COUNTER:
                 turns = [place[task] for task in self.order if self.job.units[task] == number]
-            yield Unit(choice, 1, lane.discipline == Discipline.NONE, place, turns)
+            yield Unit(choice, 1, lane.discipline is None, place, turns)
 
     def _task(self, task: int, before: Sequence[simpy.Event]) -> Generator[simpy.Event]:
         yield self.env.all_of(before)
@@ -207,7 +208,7 @@ def random_kernel_job(rng: random.Random, *, shared: bool) -> Job:
     unit = 10**9
     draw = partial(rng.randint, 1, 1000 * unit) if shared else lambda: rng.randint(1, 4) * unit
     lanes = [
-        Lane(rng.choice(list(Discipline)), rng.choice((0, 0, 1, 7)) * draw() // 7, (a, hosts + b))
+        Lane(rng.choice((None, *Discipline)), rng.choice((0, 0, 1, 7)) * draw() // 7, (a, hosts + b))
         for a, b in rng.sample(pairs, rng.randint(1, min(8, len(pairs))))
     ]
     count = rng.randint(5, 45)

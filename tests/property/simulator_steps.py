@@ -13,9 +13,10 @@ from tfwave.cost.analytic import LinkModel
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.view import GraphView
+from tfwave.plan.discipline import Discipline
 from tfwave.sim import engine
 from tfwave.sim.cluster import Cluster
-from tfwave.sim.engine import UNTIMED, Discipline
+from tfwave.sim.engine import UNTIMED
 from tfwave.sim.simulate import ChannelRule
 
 FREE_CLUSTERS = (Cluster(), Cluster(LinkModel(0.25, inf), threads=2))
@@ -77,7 +78,7 @@ def random_rules(rng: random.Random, step: Job, *, feasible: bool = False) -> li
     rules: list[ChannelRule] = []
     any_order = not feasible and rng.random() < 0.4
     for channel, found in sorted(orders.items()):
-        discipline = rng.choice(list(Discipline))
+        discipline = rng.choice((None, *Discipline))
         order = rng.sample(found, len(found)) if any_order else sorted(found)
         if rng.random() < 0.8:
             rules.append(ChannelRule(channel, discipline, tuple(key for _, key in order)))
@@ -121,7 +122,7 @@ def model_of(step: Job, cluster: Cluster, rules: Sequence[ChannelRule]) -> Model
         [engine.Pool(cluster.device_threads.get(d, cluster.threads)) for d in devices],
         [
             engine.Lane(
-                rules_of[c].discipline if c in rules_of else Discipline.NONE,
+                rules_of[c].discipline if c in rules_of else None,
                 latency[c],
                 (tasks.index(a), len(tasks) + tasks.index(b)),
             )

@@ -18,7 +18,8 @@ from tests.property.simulator_steps import (
     view_of,
 )
 from tfwave.errors import PlanError
-from tfwave.sim.engine import UNTIMED, Discipline, Job, Outcome, run
+from tfwave.plan.discipline import Discipline
+from tfwave.sim.engine import UNTIMED, Job, Outcome, run
 from tfwave.sim.job import compile_job
 from tfwave.sim.memory import held_bytes
 from tfwave.sim.sharing import fair_rates
@@ -124,7 +125,7 @@ def test_a_lane_that_conserves_work_never_idles_while_a_task_is_ready() -> None:
         ready = ready_at(job, outcome)
         for number, lane in enumerate(job.lanes, len(job.pools)):
             own = sorted((outcome.begin[t], t) for t in job.carried if job.units[t] == number and t in ready)
-            if lane.discipline == Discipline.COUNTER:
+            if lane.discipline is Discipline.COUNTER:
                 assert [t for _, t in own] == [t for t in job.carried if (outcome.begin[t], t) in own]
                 continue
             for (_, before), (begin, task) in pairwise(own):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfwave.errors import BundleError
-from tfwave.plan.plan import Discipline
+from tfwave.plan.discipline import Discipline
 from tfwave.proto import control_pb2
 from tfwave.report.conformance import HandOff, conformance, inversions, overtakers, read_hand_offs
 from tfwave.report.run import HAND_OFFS_FILE, load_run, save_run

@@ -5,7 +5,8 @@ from math import inf
 
 import pytest
 
-from tfwave.sim.engine import UNTIMED, Discipline, Job, Lane, Outcome, Pool, run
+from tfwave.plan.discipline import Discipline
+from tfwave.sim.engine import UNTIMED, Job, Lane, Outcome, Pool, run
 
 POOL, LANE = 0, 1
 
@@ -86,9 +87,11 @@ def test_no_task_takes_no_time() -> None:
 
 @pytest.mark.parametrize(
     ("discipline", "expected"),
-    [(Discipline.NONE, [4, 5, 0]), (Discipline.COUNTER, [2, 3, 7]), (Discipline.PRIORITY, [4, 5, 0])],
+    [(None, [4, 5, 0]), (Discipline.COUNTER, [2, 3, 7]), (Discipline.PRIORITY, [4, 5, 0])],
 )
-def test_only_a_counter_idles_for_what_is_not_ready(discipline: Discipline, expected: list[int]) -> None:
+def test_only_a_counter_idles_for_what_is_not_ready(
+    discipline: Discipline | None, expected: list[int]
+) -> None:
     """Tasks 0 and 1, the first in the order, are ready at 2; task 2, the last, at 0."""
     given = job(
         [1, 4, 4, 2],
@@ -103,7 +106,7 @@ def test_priority_takes_the_first_in_the_order_of_those_ready_and_none_the_first
     """The lane is busy until 5; task 1 is ready at 1, task 2, before it in the order, at 2."""
     units = [LANE, LANE, LANE, UNTIMED, UNTIMED]
     durations, edges, order = [5, 1, 1, 1, 2], [(3, 1), (4, 2)], [0, 2, 1]
-    for discipline, expected in ((Discipline.PRIORITY, [0, 6, 5]), (Discipline.NONE, [0, 5, 6])):
+    for discipline, expected in ((Discipline.PRIORITY, [0, 6, 5]), (None, [0, 5, 6])):
         given = job(durations, edges, units=units, lanes=[Lane(discipline)])
         assert begins(given, order)[:3] == expected
 

@@ -16,10 +16,11 @@ from tfwave.errors import PlanError, TfwaveError
 from tfwave.files import whole_directory, write_whole
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
+from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import first_difference, graph_print
 from tfwave.plan.io import load_plan, plan_json, save_plan, to_dict
 from tfwave.plan.match import check_match
-from tfwave.plan.plan import Discipline, Plan
+from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.proto import plan_pb2
 

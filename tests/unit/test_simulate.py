@@ -14,9 +14,9 @@ from tfwave.errors import CostError, MissingCost, PlanError
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.view import GraphView
+from tfwave.plan.discipline import Discipline
 from tfwave.sim.chrome import trace_text
 from tfwave.sim.cluster import Cluster, parse_bandwidth, parse_latency
-from tfwave.sim.engine import Discipline
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.makespan import makespan
 from tfwave.sim.simulate import ChannelRule, simulate, timeline_of
@@ -146,7 +146,7 @@ def test_an_op_without_time_needs_no_thread() -> None:
     assert at(timeline)["edge_2_free"] == (1, 2)
 
 
-def compiled(kind: Discipline) -> CompiledJob:
+def compiled(kind: Discipline | None) -> CompiledJob:
     view, transfers = step()
     return compile_job(view, transfers, COSTS, Cluster(), {PULL: kind})
 
@@ -248,7 +248,7 @@ def test_a_loop_waits_for_what_enters_it_and_not_for_what_comes_back() -> None:
 
 
 def test_memory_is_held_until_the_last_reader_ended_and_what_is_sent_until_it_arrived() -> None:
-    job = compiled(Discipline.NONE)
+    job = compiled(None)
     sizes = {job.view.names.index(name): size for name, size in {"a": 8, "b": 4, "grad": 2, "v2": 1}.items()}
     timeline = timeline_of(job, job.run(), sizes)
     assert timeline.memory[WORKER].points == ((4, 8), (7, 12), (8, 14), (10, 2), (15, 0))
@@ -272,7 +272,7 @@ def test_a_trace_has_a_row_for_each_that_runs_at_one_time() -> None:
 
 
 def test_a_trace_shows_memory() -> None:
-    job = compiled(Discipline.NONE)
+    job = compiled(None)
     timeline = timeline_of(job, job.run(), {job.view.names.index("a"): 8})
     held = [e for e in timeline.chrome_events("s") if e["ph"] == "C"]
     assert [(e["ts"], e["args"]) for e in held] == [(4e6, {"bytes held": 8}), (10e6, {"bytes held": 0})]

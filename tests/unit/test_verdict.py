@@ -8,7 +8,8 @@ from tfwave.cost.file import FileCosts
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, Floor
-from tfwave.plan.plan import Discipline, Plan
+from tfwave.plan.discipline import Discipline
+from tfwave.plan.plan import Plan
 from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.planner.forecast import Forecast
 from tfwave.planner.verdict import judge

@@ -13,7 +13,7 @@ from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
-from tfwave.plan.plan import Discipline
+from tfwave.plan.discipline import Discipline
 from tfwave.proto import control_pb2
 
 WORKERS = [WORKER.replace("task:0", f"task:{i}") for i in range(3)]

@@ -13,8 +13,9 @@ from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
 from tfwave.files import write_whole
 from tfwave.graph.names import Channel, TransferKey
+from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import GraphPrint
-from tfwave.plan.plan import ChannelOrder, Discipline, Plan, PlannedTransfer, Predicted, check_version
+from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted, check_version
 from tfwave.proto import plan_pb2
 
 JSON_SUFFIX = ".json"

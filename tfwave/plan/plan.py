@@ -3,26 +3,14 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
 from tfwave.graph.names import Channel, TransferKey
+from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import GraphPrint
 
 PLAN_VERSION = 2
-
-
-class Discipline(StrEnum):
-    """What keeps the order of a channel.
-
-    A counter lets rank k leave after rank k-1, in each step by itself: exact, but it waits for what is not ready. A
-    priority queue never waits: of what is ready, whatever its step, the lowest rank leaves first, as long as what
-    left and is not yet on the wire fits a window.
-    """
-
-    COUNTER = "counter"
-    PRIORITY = "priority"
 
 
 @dataclass(frozen=True)

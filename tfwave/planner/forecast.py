@@ -15,7 +15,6 @@ from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, carriers, find_bounds
 from tfwave.plan.plan import ChannelOrder
 from tfwave.sim.cluster import Cluster, Port
-from tfwave.sim.engine import Discipline
 from tfwave.sim.job import compile_job
 from tfwave.sim.simulate import ChannelRule, ranks_of
 from tfwave.sim.stock import stock_disciplines, stock_ranks
@@ -71,9 +70,7 @@ def forecast(
     cluster = network.cluster
     known = _FreeElsewhere(network.costs, frozenset(o.channel.destination for o in orders))
     both = Transfers(tuple(transfers), ())
-    rules = [
-        ChannelRule(o.channel, Discipline(o.discipline), tuple(t.key for t in o.transfers)) for o in orders
-    ]
+    rules = [ChannelRule(o.channel, o.discipline, tuple(t.key for t in o.transfers)) for o in orders]
     anyhow = stock_disciplines(transfers)
     planned = anyhow | {rule.channel: rule.discipline for rule in rules}
     ordered = compile_job(view, both, known, cluster, planned).run(ranks_of(transfers, rules))

@@ -13,8 +13,9 @@ from tfwave.order.deps import upstream_transfers
 from tfwave.order.order import Order, Ranked
 from tfwave.order.registry import find_policy
 from tfwave.order.urgency import by_urgency
+from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.plan import ChannelOrder, Discipline, Plan, PlannedTransfer, Predicted
+from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
 from tfwave.planner.forecast import Forecast, Network, forecast
 from tfwave.planner.verdict import judge
 from tfwave.planner.workers import pulling_devices

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tfwave.graph.names import Channel
-from tfwave.plan.plan import Discipline
+from tfwave.plan.discipline import Discipline
 from tfwave.proto import control_pb2
 
 

@@ -12,25 +12,14 @@ So each choice sees all that is ready at its instant, and the order of events wi
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from heapq import heappop, heappush
 
+from tfwave.plan.discipline import Discipline
 from tfwave.sim.sharing import Flows, Network
 
 UNTIMED = -1
 """The unit of a task that needs none: it starts when it is ready, and takes its duration."""
-
-
-class Discipline(StrEnum):
-    """In which order a lane serves its tasks, one at a time."""
-
-    NONE = "none"
-    """As they become ready; of those ready at one instant, in the order given."""
-    COUNTER = "counter"
-    """Strictly in the order given: idles until the next is ready."""
-    PRIORITY = "priority"
-    """Of those that are ready the first in the order given; never idles while one is ready."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +34,13 @@ class Pool:
 class Lane:
     """Serves one task at a time, each `latency` ticks before it has arrived; the next is served meanwhile.
 
+    By a counter strictly in the order given: it idles until the next is ready. By priority the first in the order
+    given of those that are ready. By none as they become ready; of those ready at one instant, in the order given.
+
     `ports` are the two that its bytes pass. Lanes that are busy at one time share their ports' bandwidth.
     """
 
-    discipline: Discipline = Discipline.NONE
+    discipline: Discipline | None = None
     latency: int = 0
     ports: tuple[int, ...] = ()
 
@@ -136,7 +128,7 @@ class _Run:
         for key, task in enumerate(order, len(job.pooled)):
             self._keys[task] = key
         self._queues: list[list[int]] = [[] for _ in range(len(pools) + len(lanes))]
-        self._by_time = [p.fifo for p in pools] + [lane.discipline == Discipline.NONE for lane in lanes]
+        self._by_time = [p.fifo for p in pools] + [lane.discipline is None for lane in lanes]
         self._free = [p.servers for p in pools] + [1] * len(lanes)
         self._woken_pools: list[int] = []
         self._woken_lanes: list[int] = []
@@ -160,7 +152,7 @@ class _Run:
     def _counters(self, order: Sequence[int]) -> dict[int, list[int]]:
         """Per lane with a counter: the keys of its tasks, the next one last."""
         lanes = enumerate(self._job.lanes, len(self._job.pools))
-        turns = {unit: list[int]() for unit, lane in lanes if lane.discipline == Discipline.COUNTER}
+        turns = {unit: list[int]() for unit, lane in lanes if lane.discipline is Discipline.COUNTER}
         for task in reversed(order):
             unit = self._job.units[task]
             if unit in turns:

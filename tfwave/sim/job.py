@@ -10,9 +10,10 @@ from tfwave.graph.levels import longest_path_levels, natural_ranks
 from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfers
 from tfwave.graph.view import RECV_OPS, GraphView
+from tfwave.plan.discipline import Discipline
 from tfwave.sim.cluster import Cluster
 from tfwave.sim.edges import forward_edges, refuse_deadlock
-from tfwave.sim.engine import UNTIMED, Discipline, Job, Lane, Outcome, Pool, run
+from tfwave.sim.engine import UNTIMED, Job, Lane, Outcome, Pool, run
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class CompiledJob:
     Ranks say, for each of `transfers.data`, how urgent it is within its channel: least first, equal in the
     sequence of `transfers.data`. No ranks: in that sequence.
 
-    Stock TensorFlow sends in another order each step. `Discipline.NONE` does not show that, as it goes by the time
-    at which a send is done; the mean over random ranks under `Discipline.PRIORITY` does.
+    Stock TensorFlow sends in another order each step. A channel without a discipline does not show that, as it goes
+    by the time at which a send is done; the mean over random ranks under `Discipline.PRIORITY` does.
     """
 
     view: GraphView
@@ -64,9 +65,9 @@ def compile_job(
     transfers: Transfers,
     costs: CostModel,
     cluster: Cluster,
-    disciplines: Mapping[Channel, Discipline],
+    disciplines: Mapping[Channel, Discipline | None],
 ) -> CompiledJob:
-    """What a step does on a cluster, each channel by its discipline (none given: `Discipline.NONE`).
+    """What a step does on a cluster, each channel by its discipline, if it is given one (see `Lane`).
 
     An op runs on one thread of its device; of the ready ops those that became ready first go first, then those
     of least (longest-path level, name). An op that takes no time needs no thread, as TensorFlow's executor runs
@@ -101,7 +102,7 @@ def compile_job(
         pending,
         pools=[Pool(cluster.threads_of(device)) for device in devices],
         lanes=[
-            Lane(disciplines.get(channel, Discipline.NONE), times.latencies[channel], own)
+            Lane(disciplines.get(channel), times.latencies[channel], own)
             for channel, own in zip(channels, ports, strict=True)
         ],
         pooled=list(natural_ranks(view, device_of, longest_path_levels(view))),

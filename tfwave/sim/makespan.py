@@ -7,8 +7,9 @@ from tfwave.cost.ticks import Ticks, ticks_of
 from tfwave.graph.levels import longest_path_levels, natural_ranks
 from tfwave.graph.transfer import Transfer, destination_of, device_ops
 from tfwave.graph.view import GraphView
+from tfwave.plan.discipline import Discipline
 from tfwave.sim.edges import forward_edges, refuse_deadlock
-from tfwave.sim.engine import UNTIMED, Discipline, Job, Lane, Pool, run
+from tfwave.sim.engine import UNTIMED, Job, Lane, Pool, run
 
 
 def makespan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> float:

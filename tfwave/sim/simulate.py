@@ -8,8 +8,9 @@ from tfwave.errors import PlanError
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView
+from tfwave.plan.discipline import Discipline
 from tfwave.sim.cluster import Cluster
-from tfwave.sim.engine import Discipline, Outcome
+from tfwave.sim.engine import Outcome
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.memory import MemoryCurve, held_bytes
 from tfwave.sim.timeline import Interval, Timeline
@@ -17,10 +18,13 @@ from tfwave.sim.timeline import Interval, Timeline
 
 @dataclass(frozen=True)
 class ChannelRule:
-    """How one channel sends: its discipline, and all its transfers, most urgent first."""
+    """How one channel sends: its discipline, and all its transfers, most urgent first.
+
+    Without a discipline it sends as they become ready, and may do so without an order.
+    """
 
     channel: Channel
-    discipline: Discipline
+    discipline: Discipline | None
     order: tuple[TransferKey, ...] = ()
 
 
@@ -54,7 +58,7 @@ def ranks_of(transfers: Sequence[Transfer], rules: Sequence[ChannelRule]) -> lis
         own = {t.key for t in transfers if t.channel == rule.channel}
         if rule.channel in ruled:
             raise PlanError(f"two rules were given for the channel {rule.channel}: give one")
-        if rule.discipline != Discipline.NONE or rule.order:
+        if rule.discipline is not None or rule.order:
             _check(rule, own)
         ruled.add(rule.channel)
         ranks |= {key: rank for rank, key in enumerate(rule.order)}

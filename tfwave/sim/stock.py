@@ -5,7 +5,7 @@ from random import Random
 
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer
-from tfwave.sim.engine import Discipline
+from tfwave.plan.discipline import Discipline
 
 _STEPS = 5
 

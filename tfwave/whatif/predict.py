@@ -9,11 +9,11 @@ from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
 from tfwave.graph.names import Channel
 from tfwave.order.bounds import Floor
+from tfwave.plan.discipline import Discipline
 from tfwave.plan.match import check_match
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.sim.cluster import Cluster
-from tfwave.sim.engine import Discipline
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.simulate import timeline_of
 from tfwave.sim.stock import stock_disciplines, stock_ranks
@@ -133,7 +133,7 @@ class _Orders:
         planned = [(recvs[t.key], t.rank, order.discipline) for order in plan.orders for t in order.transfers]
         return cls(
             {recv: rank for recv, rank, _ in planned},
-            {recv: Discipline(discipline) for recv, _, discipline in planned},
+            {recv: discipline for recv, _, discipline in planned},
         )
 
     def rank_all(self, job: Layout) -> list[int]:

@@ -16,7 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.property.simulator_oracle import Model, random_kernel_job
-from tfwave.sim.engine import Discipline, Job, Lane, Pool, run
+from tfwave.plan.discipline import Discipline
+from tfwave.sim.engine import Job, Lane, Pool, run
 
 WORKERS, SERVERS = 4, 2
 LATENCY_TICKS = 100

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from itertools import islice
 
-from tfwave.plan.plan import Discipline
+from tfwave.plan.discipline import Discipline
 from tfwave.proto import control_pb2
 from tfwave.runtime.proxy.table import PlannedChannel
 

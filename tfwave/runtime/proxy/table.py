@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tfwave.graph.names import Channel, edge_source
-from tfwave.plan.plan import ChannelOrder, Discipline, Plan
+from tfwave.plan.discipline import Discipline
+from tfwave.plan.plan import ChannelOrder, Plan
 from tfwave.runtime.proxy.sends import GraphEdge
 
 ALL_FUNCTIONS = ""
