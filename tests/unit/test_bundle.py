@@ -9,7 +9,14 @@ import pytest
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER
 from tfwave.capture.advice import advise_overlap
-from tfwave.capture.bundle import Bundle, is_bundle, load_bundle, missing_transfers, save_bundle
+from tfwave.capture.bundle import (
+    Bundle,
+    StepSummary,
+    is_bundle,
+    load_bundle,
+    missing_transfers,
+    save_bundle,
+)
 from tfwave.capture.cards import bundle_network
 from tfwave.capture.costs import bundle_costs, channel_links, service_seconds, time_oracle
 from tfwave.capture.step_stats import TransferRecord
@@ -89,6 +96,11 @@ def test_transfers_have_the_bytes_that_were_traced() -> None:
 def test_lost_events_are_counted() -> None:
     counts = [step.missing_transfers for step in small_bundle(lost=frozenset({"v2", "grad"})).manifest.steps]
     assert counts == [2, 2]
+
+
+def test_the_median_of_the_steps() -> None:
+    steps = [StepSummary(seconds=seconds, missing_transfers=0) for seconds in (0.03, 0.09, 0.01)]
+    assert small_bundle().manifest.model_copy(update={"steps": steps}).median_seconds == 0.03
 
 
 def test_lost_events_are_counted_step_by_step() -> None:

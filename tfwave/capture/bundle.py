@@ -11,6 +11,7 @@ It loads on any machine, without the cluster and without TensorFlow.
 
 import json
 import os
+import statistics
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -57,6 +58,11 @@ class Manifest(BaseModel):
     warmup_steps: int
     steps: list[StepSummary]
     cores: int | None = None
+
+    @property
+    def median_seconds(self) -> float:
+        """Of the steps."""
+        return statistics.median(step.seconds for step in self.steps)
 
     @property
     def machine_seconds(self) -> float:

@@ -1,6 +1,5 @@
 """`tfwave inspect`: what is in a graph or a bundle."""
 
-import statistics
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,7 +74,7 @@ def _capture(bundle: Bundle) -> dict[str, Any]:
     return {
         "tensorflow": manifest.tensorflow,
         "steps": len(manifest.steps),
-        "median_step_seconds": statistics.median(s.seconds for s in manifest.steps),
+        "median_step_seconds": manifest.median_seconds,
         "missing_transfer_events": sum(s.missing_transfers for s in manifest.steps),
         "links": [
             {

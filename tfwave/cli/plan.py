@@ -1,6 +1,5 @@
 """`tfwave plan`: decide an order."""
 
-import statistics
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -99,7 +98,7 @@ def plan_command(  # noqa: PLR0913, PLR0917
 
 def _print_beside(bundle: Bundle, plan: Plan, workers: int) -> None:
     """How far forecasts are off here; what may help besides: an even load of the servers, steps that overlap."""
-    captured = statistics.median(step.seconds for step in bundle.manifest.steps)
+    captured = bundle.manifest.median_seconds
     unordered = plan.predicted.unordered_seconds
     console.print(against_captured(captured, unordered))
     if machine := bundle.manifest.machine_seconds:

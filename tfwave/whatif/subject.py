@@ -1,6 +1,5 @@
 """The job that is asked about: as captured, with what is known of its costs and of the network."""
 
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -74,5 +73,5 @@ def bundle_subject(bundle: Bundle, job: str) -> Subject:
         job,
         card_of(bundle.records),
         {channel: link.latency_seconds for channel, link in links.items()},
-        statistics.median(step.seconds for step in bundle.manifest.steps),
+        bundle.manifest.median_seconds,
     )
