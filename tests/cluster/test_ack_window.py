@@ -26,7 +26,7 @@ from tfwave.graph.view import GraphView
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.report.conformance import inversions
 from tfwave.runtime.control.client import ControlClient
@@ -102,7 +102,7 @@ def keys_in(partitions: Sequence[GraphDef]) -> set[TransferKey]:
 
 def random_plan(partitions: Sequence[GraphDef]) -> Plan:
     view = GraphView.of(*partitions)
-    return make_plan(view, find_transfers(view).data, UniformCosts(), PlanRequest("random", seed=3))
+    return make_plan(view, find_transfers(view).data, Network(UniformCosts()), PlanRequest("random", seed=3))
 
 
 def passes(window: int) -> str:

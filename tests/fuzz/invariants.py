@@ -38,7 +38,7 @@ from tfwave.passes.base import GraphPass, Transform
 from tfwave.passes.pipeline import Pipeline
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.plan import Plan
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 SECONDS = 5.0
@@ -152,7 +152,7 @@ def any_plan(rng: random.Random, graph: GraphDef) -> Plan:
     view = verify(GraphItem(graph))
     transfers = find_transfers(view).data
     if transfers:
-        return make_plan(view, transfers, UniformCosts(), PlanRequest("tic"))
+        return make_plan(view, transfers, Network(UniformCosts()), PlanRequest("tic"))
     names = rng.sample(view.names, min(len(view), 3))
     return plan_by_hand({any_channel(rng): names})
 

@@ -28,7 +28,7 @@ from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass, Transform
 from tfwave.passes.pipeline import Pipeline
 from tfwave.plan.plan import Plan
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.live.install import install
@@ -100,7 +100,7 @@ class SessionJob:
 
     def plan(self, view: GraphView) -> Plan:
         """Of the graphs of a step."""
-        return make_plan(view, find_transfers(view).data, UniformCosts(), PlanRequest("reverse"))
+        return make_plan(view, find_transfers(view).data, Network(UniformCosts()), PlanRequest("reverse"))
 
     def run(self) -> Run:
         """Initialise, train, evaluate and read the variables, in a new session."""

@@ -15,12 +15,12 @@ from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.io import load_plan, save_plan
 from tfwave.plan.match import check_match
 from tfwave.plan.plan import Plan
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner import Network, PlanRequest, make_plan
 
 
 def plan_of(job: Job, policy: str) -> Plan:
     view = GraphView.of(*job.partitions)
-    return make_plan(view, find_transfers(view).data, job.costs, PlanRequest(policy, seed=3))
+    return make_plan(view, find_transfers(view).data, Network(job.costs), PlanRequest(policy, seed=3))
 
 
 def bytes_of(plan: Plan) -> list[bytes]:

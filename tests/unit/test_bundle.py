@@ -44,7 +44,7 @@ def transfer(bundle: Bundle, name: str) -> Transfer:
 
 def planned(bundle: Bundle, device: str | None = None) -> Plan:
     request = PlanRequest("tac", device=device)
-    return make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), request)
+    return make_plan(bundle.view, bundle.transfers.data, bundle_network(bundle), request)
 
 
 def test_a_bundle_reads_back(saved: Path) -> None:

@@ -21,7 +21,7 @@ from tfwave.plan.fingerprint import first_difference, graph_print
 from tfwave.plan.io import load_plan, plan_json, save_plan, to_dict
 from tfwave.plan.match import check_match
 from tfwave.plan.plan import Plan
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.proto import plan_pb2
 
 SERVER = SERVERS[0]
@@ -41,7 +41,7 @@ def view_of(build: Builder) -> GraphView:
 
 def small_plan(policy: str = "tic") -> Plan:
     view = view_of(small_job())
-    return make_plan(view, find_transfers(view).data, UniformCosts(), PlanRequest(policy))
+    return make_plan(view, find_transfers(view).data, Network(UniformCosts()), PlanRequest(policy))
 
 
 def check(plan: Plan, build: Builder) -> None:

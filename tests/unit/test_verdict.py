@@ -15,7 +15,6 @@ from tfwave.planner.forecast import Forecast
 from tfwave.planner.verdict import judge
 from tfwave.planner.workers import pulling_devices
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tfwave.sim.cluster import Cluster
 
 SERVER = SERVERS[0]
 OTHER = WORKER.replace("worker/replica:0/task:0", "worker/replica:0/task:1")
@@ -60,8 +59,8 @@ def test_workers_share_the_card_of_their_server() -> None:
     view = GraphView.of(*build.partitions.values())
     transfers = find_transfers(view).data
     costs = FileCosts(dict.fromkeys(view.names, 0.0), dict.fromkeys((t.node for t in transfers), 1.0))
-    network = Network(costs, Cluster(LinkModel(0.0, 1e9)))
-    alone, shared = (make_plan(view, transfers, costs, PlanRequest("tac"), on) for on in (None, network))
+    cards = (None, LinkModel(0.0, 1e9))
+    alone, shared = (make_plan(view, transfers, Network(costs, card), PlanRequest("tac")) for card in cards)
     assert alone.predicted.unordered_seconds == alone.predicted.bound_seconds == 1
     assert shared.predicted.unordered_seconds == shared.predicted.bound_seconds == 2
     assert alone.orders == shared.orders
@@ -90,7 +89,7 @@ def two_steps() -> tuple[GraphView, FileCosts]:
 
 def plan_of_two_steps(device: str | None = None) -> Plan:
     view, costs = two_steps()
-    return make_plan(view, find_transfers(view).data, costs, PlanRequest("tac", device=device))
+    return make_plan(view, find_transfers(view).data, Network(costs), PlanRequest("tac", device=device))
 
 
 def test_steps_that_overlap_go_by_priority_in_both_directions() -> None:

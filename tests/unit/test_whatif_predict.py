@@ -9,7 +9,7 @@ import pytest
 from tests.balanced import traced
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER, Builder
-from tfwave.capture.cards import card_of
+from tfwave.capture.cards import bundle_network, card_of
 from tfwave.capture.costs import bundle_costs
 from tfwave.capture.step_stats import TransferRecord
 from tfwave.errors import MissingCost, PlanError
@@ -34,7 +34,7 @@ def subject() -> Subject:
 def plan() -> Plan:
     """v1, v2, v3."""
     bundle = small_bundle()
-    return make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), PlanRequest("fifo"))
+    return make_plan(bundle.view, bundle.transfers.data, bundle_network(bundle), PlanRequest("fifo"))
 
 
 def chain(bandwidth: float, latency: float, op: float, overheads: Callable[[str], float]) -> float:
@@ -53,7 +53,8 @@ def test_a_chain_takes_what_its_parts_take(
     subject: Subject, plan: Plan, bandwidth: float, latency: float, scale: float
 ) -> None:
     def overhead(name: str) -> float:
-        return subject.overheads[Channel(WORKER, SERVER) if name == "grad" else Channel(SERVER, WORKER)]
+        ends = (WORKER, SERVER) if name == "grad" else (SERVER, WORKER)
+        return subject.network.overheads[Channel(*ends)]
 
     change = Change("", bandwidth, latency, batch_scale=scale)
     expected = chain(bandwidth, latency, OP * scale, overhead)
@@ -97,7 +98,7 @@ def test_unordered_steps_differ_though_all_is_not_ready_at_one_instant() -> None
 
 def test_copies_of_a_worker_keep_the_order_of_a_plan(subject: Subject) -> None:
     bundle = small_bundle()
-    plan = make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), PlanRequest("reverse"))
+    plan = make_plan(bundle.view, bundle.transfers.data, bundle_network(bundle), PlanRequest("reverse"))
     found = predict(subject, Change(workers=3), plan)
     for task in range(3):
         name = f"{SERVER} -> {WORKER.replace('task:0', f'task:{task}')}"

@@ -83,7 +83,7 @@ def summed(sizes: Mapping[str, int]) -> control_pb2.Trace:
 
 def costs_of(function: FunctionGraph, *traces: control_pb2.Trace) -> tuple[dict[str, Transfer], CostModel]:
     costed = costed_by(function, *traces)
-    return {t.edge: t for t in costed.transfers}, costed.costs
+    return {t.edge: t for t in costed.transfers}, costed.network.given
 
 
 def costed_by(function: FunctionGraph, *traces: control_pb2.Trace) -> CostedFunction:
@@ -276,16 +276,16 @@ def test_pushes_take_the_link_of_pulls(training: FunctionGraph) -> None:
     costed = function_costs(training, [*workers, traced_on_server()])
     (push,) = (t for t in costed.transfers if t.key.node == "second")
     assert push.bytes == GRADIENT
-    assert costed.costs.transfer_seconds(push) == pytest.approx(
+    assert costed.network.given.transfer_seconds(push) == pytest.approx(
         LATENCY + GRADIENT / BYTES_PER_SECOND, rel=0.02
     )
 
 
 def test_ops_of_servers_are_measured_where_they_were_traced(training: FunctionGraph) -> None:
     workers = [TaskTrace.of(TASK, traced(0, sizes=PULLED))]
-    measured = function_costs(training, [*workers, traced_on_server()]).costs
+    measured = function_costs(training, [*workers, traced_on_server()]).network.given
     assert op_seconds(training, measured, "apply", "again") == [5e-3, 0]
-    estimated = function_costs(training, workers).costs
+    estimated = function_costs(training, workers).network.given
     assert op_seconds(training, estimated, "apply", "again") == [2.5e-3, 2.5e-3]
     assert estimated.source.ops == "estimated"
 
@@ -345,7 +345,7 @@ def test_what_was_asked_for_too_early_tells_no_time() -> None:
     for edge, arrived in ((edges["v"], 1_000_000), (edges["apply"], 90_000_000_000)):
         trace.arrivals.add(step=7, edge=edge, bytes=1000, requested_nanos=0, arrived_nanos=arrived)
     costed = costed_by(function, trace)
-    assert [costed.costs.transfer_seconds(t) for t in costed.transfers if t.bytes] == [
+    assert [costed.network.given.transfer_seconds(t) for t in costed.transfers if t.bytes] == [
         pytest.approx(1e-3),
         pytest.approx(1e-3),
     ]

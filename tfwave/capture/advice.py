@@ -3,9 +3,7 @@
 from dataclasses import replace
 
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.cards import OnCard, card_of
-from tfwave.capture.costs import bundle_costs
-from tfwave.cost.estimate import EstimateMissing
+from tfwave.capture.cards import bundle_network
 from tfwave.errors import GraphError
 from tfwave.planner.overlap import Overlap, choose_overlap, step_load
 from tfwave.planner.workers import pulling_devices
@@ -27,13 +25,13 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
         GraphError: nothing crosses tasks.
     """
     view, transfers = bundle.view, bundle.transfers.data
-    costs = OnCard(EstimateMissing(bundle_costs(bundle), view, transfers), card_of(bundle.records))
+    network = bundle_network(bundle).estimated(view, transfers)
     pulling = sorted(pulling_devices(view, transfers))
     if not pulling:
         raise GraphError("nothing crosses tasks in this job: there is nothing to overlap")
     machine = bundle.manifest.machine_seconds
     loads = [
-        replace(step_load(view, device, transfers, costs, workers), machine_seconds=machine)
+        replace(step_load(view, device, transfers, network, workers), machine_seconds=machine)
         for device in pulling
     ]
     busiest = max(loads, key=lambda step: step.seconds(1))

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.cards import bundle_network
-from tfwave.capture.costs import bundle_costs
 from tfwave.capture.worker_trace import CostedFunction
 from tfwave.graph.names import Channel
 from tfwave.plan.plan import ChannelOrder, Plan
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner import Network, PlanRequest, make_plan
 
 
 def plan_bundle(bundle: Bundle, policy: str = "tac", *, device: str | None = None, seed: int = 0) -> Plan:
@@ -26,12 +25,13 @@ def plan_bundle(bundle: Bundle, policy: str = "tac", *, device: str | None = Non
         GraphError: nothing to order, or an unknown device.
     """
     request = PlanRequest(policy, seed, device)
-    network = bundle_network(bundle)
-    return make_plan(bundle.view, bundle.transfers.data, bundle_costs(bundle), request, network)
+    return make_plan(bundle.view, bundle.transfers.data, bundle_network(bundle), request)
 
 
 def plan_function(costed: CostedFunction, policy: str, workers: Sequence[str]) -> Plan:
     """Order what a traced function transfers, the same for each of the `workers` (full device names) that run it.
+
+    The forecast takes each channel for a link of its own.
 
     Case 1: a single step: what it pulls.
     Case 2: steps that overlap: what the worker pulls, and what it pushes once it has pulled something. What servers
@@ -47,7 +47,7 @@ def plan_function(costed: CostedFunction, policy: str, workers: Sequence[str]) -
         chosen = {t.key for t in function.pulls} | ({t.key for t in function.pushes} - function.free)
         transfers = tuple(t for t in transfers if t.key in chosen)
         request = PlanRequest(policy)
-    plan = make_plan(function.view, transfers, costed.costs, request)
+    plan = make_plan(function.view, transfers, Network(costed.network.given), request)
     orders = [_of(order, function.worker, worker) for worker in workers for order in plan.orders]
     return replace(plan, orders=tuple(sorted(orders, key=lambda order: order.channel)))
 

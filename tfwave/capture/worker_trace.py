@@ -4,18 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tfwave.capture.cards import card_of
+from tfwave.capture.cards import traced_network
 from tfwave.capture.costs import channel_links, service_seconds
 from tfwave.capture.function import FunctionGraph
 from tfwave.capture.step_stats import TransferRecord
-from tfwave.cost.analytic import AnalyticCosts, LinkModel
-from tfwave.cost.estimate import EstimateMissing
+from tfwave.cost.analytic import AnalyticCosts
 from tfwave.cost.model import CostModel, CostSource
 from tfwave.cost.trace import TimeOracle
 from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel, TransferKey, edge_source, task_of
 from tfwave.graph.transfer import Transfer, origins
 from tfwave.graph.view import GraphView
+from tfwave.planner import Network
 from tfwave.proto import control_pb2
 
 
@@ -47,12 +47,11 @@ class TaskTrace:
 
 @dataclass(frozen=True)
 class CostedFunction:
-    """A function, its transfers with their traced sizes, what ops and transfers cost, and the busiest card."""
+    """A function, its transfers with their traced sizes, and what ops and transfers cost."""
 
     function: FunctionGraph
     transfers: tuple[Transfer, ...]
-    costs: CostModel
-    card: LinkModel | None
+    network: Network
 
 
 def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> CostedFunction:
@@ -85,7 +84,8 @@ def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> Cost
     links = channel_links(early)  # none, if no trace tells bytes
     links = {Channel(c.destination, c.source): link for c, link in links.items()} | links  # 3
     known = AnalyticCosts(traced, links) if links else traced
-    return CostedFunction(function, sized, EstimateMissing(known, function.view, sized), card_of(early))
+    network = traced_network(known, links, sized, early).estimated(function.view, sized)
+    return CostedFunction(function, sized, network)
 
 
 def _as_seen(

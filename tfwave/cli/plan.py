@@ -1,6 +1,5 @@
 """`tfwave plan`: decide an order."""
 
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -26,13 +25,12 @@ from tfwave.cli.output import (
 )
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.file import load_costs
-from tfwave.cost.model import CostModel
 from tfwave.cost.uniform import UniformCosts
 from tfwave.errors import MissingCost
 from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.io import save_plan, to_dict
 from tfwave.plan.plan import Plan
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.planner.plan import URGENCY
 
 _SHOWN_TRANSFERS = 20
@@ -78,12 +76,10 @@ def plan_command(  # noqa: PLR0913, PLR0917
     """
     source = load_source(graph, fetches)
     transfers = source.transfers.data
-    model = _costs(source, policy, costs)
-    network = bundle_network(source.bundle) if source.bundle is not None and costs is None else None
+    network = _network(source, policy, costs)
     if missing is Missing.estimate:
-        model = EstimateMissing(model, source.view, transfers)
-        network = network and replace(network, costs=EstimateMissing(network.costs, source.view, transfers))
-    plan = make_plan(source.view, transfers, model, PlanRequest(policy, seed, device), network)
+        network = network.estimated(source.view, transfers)
+    plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device))
     if output is not None:
         save_plan(plan, output)
     if as_json:
@@ -117,16 +113,16 @@ def _print_beside(bundle: Bundle, plan: Plan, workers: int) -> None:
         )
 
 
-def _costs(source: Source, policy: str, costs: Path | None) -> CostModel:
+def _network(source: Source, policy: str, costs: Path | None) -> Network:
     if costs is not None:
-        return load_costs(costs)
+        return Network(load_costs(costs))
     if source.bundle is not None:
-        return bundle_costs(source.bundle)
+        return bundle_network(source.bundle)
     if policy == "tac":
         raise MissingCost(
             "the policy 'tac' needs times: give --costs FILE or a capture bundle, or choose --policy tic"
         )
-    return UniformCosts()
+    return Network(UniformCosts())
 
 
 def print_plan(plan: Plan) -> None:

@@ -20,7 +20,7 @@ _ASSUMED = {
 def predictions_dict(subject: Subject, found: Sequence[Prediction]) -> dict[str, Any]:
     """For programs; the first prediction is that of the job as captured."""
     error = _error(subject, found[0])
-    card = subject.card
+    card = subject.network.card
     return {
         "captured_seconds": subject.captured_seconds,
         "error": error,
@@ -81,9 +81,9 @@ def _remarks(subject: Subject, found: Sequence[Prediction], error: float | None)
     source, bound = found[-1].source, found[-1].bound
     detail = f" ({source.detail})" if source.detail else ""
     yield f"costs: ops {source.ops}, transfers {source.transfers}{detail}"
-    if subject.card is not None:
-        speed = size(subject.card.bytes_per_second)
-        yield f"network cards: {speed}/s each as captured, fitted, off by {subject.card.relative_error:.1%}"
+    if (card := subject.network.card) is not None:
+        speed = size(card.bytes_per_second)
+        yield f"network cards: {speed}/s each as captured, fitted, off by {card.relative_error:.1%}"
     for name, what in _ASSUMED.items():
         if any(name in one.change.label for one in found):
             yield f"{name}: an estimate, {what}"

@@ -9,7 +9,6 @@ from contextlib import ExitStack, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tfwave.capture.cards import OnCard
 from tfwave.capture.function import FunctionGraph, capture_function, function_name
 from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import CostedFunction, function_costs
@@ -299,5 +298,5 @@ def _refuse_proxies(enforcers: Mapping[str, str]) -> None:
 
 
 def _load(costed: CostedFunction, workers: int) -> StepLoad:
-    function, costs = costed.function, OnCard(costed.costs, costed.card)
-    return step_load(function.view, function.worker, costed.transfers, costs, workers)
+    function = costed.function
+    return step_load(function.view, function.worker, costed.transfers, costed.network, workers)

@@ -14,18 +14,11 @@ from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, carriers, find_bounds
 from tfwave.plan.plan import ChannelOrder
-from tfwave.sim.cluster import Cluster, Port
+from tfwave.planner.network import Network
+from tfwave.sim.cluster import Port
 from tfwave.sim.job import compile_job
 from tfwave.sim.simulate import ChannelRule, ranks_of
 from tfwave.sim.stock import stock_disciplines, stock_ranks
-
-
-@dataclass(frozen=True)
-class Network:
-    """What transfers take that have the cards of `cluster` to themselves; where several pass, they share."""
-
-    costs: CostModel
-    cluster: Cluster
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from tfwave.cost.model import CostModel
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer, device_ops
 from tfwave.graph.view import GraphView
+from tfwave.planner.network import Network
 from tfwave.planner.workers import pulling_devices
 
 CHOICES = (1, 2, 4, 8, 16, 32)
@@ -110,7 +110,7 @@ class Overlap:
 
 
 def step_load(
-    view: GraphView, device: str, transfers: Sequence[Transfer], costs: CostModel, workers: int = 1
+    view: GraphView, device: str, transfers: Sequence[Transfer], network: Network, workers: int = 1
 ) -> StepLoad:
     """The load of the worker at `device` in a graph that makes one step.
 
@@ -118,7 +118,7 @@ def step_load(
         view: the graph, all partitions joined.
         device: a device that pulls.
         transfers: all of the graph.
-        costs: what a transfer takes on a card that it has to itself.
+        network: what ops take, and for how long transfers keep cards busy.
         workers: how many run the graph, each by itself.
 
     Raises:
@@ -126,26 +126,26 @@ def step_load(
     """
     task = task_of(device)
     return StepLoad(
-        math.fsum(costs.op_seconds(view, node) for node in device_ops(view, device)),
-        tuple(_sent(t, costs) for t in transfers if t.channel.destination == device),
-        tuple(_sent(t, costs) for t in transfers if task_of(t.channel.source) == task),
+        math.fsum(network.given.op_seconds(view, node) for node in device_ops(view, device)),
+        tuple(_sent(t, network) for t in transfers if t.channel.destination == device),
+        tuple(_sent(t, network) for t in transfers if task_of(t.channel.source) == task),
         len(view),
-        _busiest_server(view, transfers, costs),
+        _busiest_server(view, transfers, network),
         workers,
     )
 
 
-def _sent(transfer: Transfer, costs: CostModel) -> Sent:
-    return Sent(transfer.bytes, costs.transfer_seconds(transfer))
+def _sent(transfer: Transfer, network: Network) -> Sent:
+    return Sent(transfer.bytes, network.card_seconds(transfer))
 
 
-def _busiest_server(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> tuple[float, float]:
+def _busiest_server(view: GraphView, transfers: Sequence[Transfer], network: Network) -> tuple[float, float]:
     """What it sends and receives, in seconds; none, where nobody pulls."""
     pulling = {task_of(device) for device in pulling_devices(view, transfers)}
     sends: dict[str, list[float]] = defaultdict(list)
     receives: dict[str, list[float]] = defaultdict(list)
     for transfer in transfers:
-        seconds = costs.transfer_seconds(transfer)
+        seconds = network.card_seconds(transfer)
         sends[task_of(transfer.channel.source)].append(seconds)
         receives[task_of(transfer.channel.destination)].append(seconds)
     servers = (sends.keys() | receives.keys()) - pulling

@@ -16,10 +16,10 @@ from tfwave.order.urgency import by_urgency
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
-from tfwave.planner.forecast import Forecast, Network, forecast
+from tfwave.planner.forecast import Forecast, forecast
+from tfwave.planner.network import Network
 from tfwave.planner.verdict import judge
 from tfwave.planner.workers import pulling_devices
-from tfwave.sim.cluster import UNSHARED
 from tfwave.sim.makespan import makespan
 
 URGENCY = "urgency"
@@ -38,16 +38,8 @@ class PlanRequest:
     device: str | None = None
 
 
-def make_plan(
-    view: GraphView,
-    transfers: Sequence[Transfer],
-    costs: CostModel,
-    request: PlanRequest,
-    network: Network | None = None,
-) -> Plan:
-    """Order data transfers, and say what that should give.
-
-    `network` is what the forecast goes by where channels share network cards; default: each is a link of its own.
+def make_plan(view: GraphView, transfers: Sequence[Transfer], network: Network, request: PlanRequest) -> Plan:
+    """Order data transfers by what they are given to take, and say what that should give on the network's cards.
 
     Case 1: steps that overlap: some pulls wait for pushes of gradients. Whatever the policy, all channels go by
         priority, in both directions: a transfer is the more urgent, the longer the path that follows it.
@@ -60,6 +52,7 @@ def make_plan(
         GraphError: nothing to order, or an unknown device; names those there are.
         MissingCost: a cost is not known; names it.
     """
+    costs = network.given
     upstream = upstream_transfers(view, transfers)
     pulling = pulling_devices(view, transfers, upstream)
     if request.device is None and _overlaps(transfers, upstream, pulling):
@@ -75,7 +68,7 @@ def make_plan(
         ]
         orders = [channel for order in chosen for channel in _per_channel(order)]
         per_device = [tuple(ranked.transfer for ranked in order) for order in chosen]
-    found = forecast(view, transfers, network or Network(costs, UNSHARED), orders)
+    found = forecast(view, transfers, network, orders)
     return Plan(
         policy=policy,
         graph=graph_print(view),

@@ -12,7 +12,7 @@ from tfwave.order.bounds import Floor
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.match import check_match
 from tfwave.plan.plan import Plan
-from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.sim.cluster import Cluster
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.simulate import timeline_of
@@ -90,12 +90,14 @@ def predict(subject: Subject, change: Change, orders: Plan | PlanRequest) -> Pre
         MissingCost: no transfer has a known cost; names one.
     """
     captured = Layout.captured(subject.view, subject.transfers)
-    costs = InheritedCosts(subject.costs(change.bandwidth), subject, captured, change.batch_scale)
+    network = subject.network_after(change)
+    costs = InheritedCosts(network.costs, subject, captured, change.batch_scale)
     dealt = _dealt(captured, subject.job, change)
     plan = _plan(captured, dealt, replace(costs, layout=dealt), orders)
     job = _replicated(dealt, subject.job, change.workers)
-    cluster = Cluster(subject.network(change.bandwidth, change.latency_seconds))
-    return _simulated(change, plan.policy, _Orders.of(plan, dealt), replace(costs, layout=job), cluster)
+    return _simulated(
+        change, plan.policy, _Orders.of(plan, dealt), replace(costs, layout=job), network.cluster
+    )
 
 
 def _dealt(captured: Layout, job: str, change: Change) -> Layout:
@@ -113,7 +115,7 @@ def _replicated(dealt: Layout, job: str, workers: int | None) -> Layout:
 
 def _plan(captured: Layout, dealt: Layout, costs: InheritedCosts, orders: Plan | PlanRequest) -> Plan:
     if isinstance(orders, PlanRequest):
-        return make_plan(dealt.view, dealt.transfers.data, costs, orders)
+        return make_plan(dealt.view, dealt.transfers.data, Network(costs), orders)
     check_match(orders, captured.view, captured.transfers)
     if dealt is not captured:
         raise PlanError("--plan orders what the servers hold now: leave it out, or what deals them anew")

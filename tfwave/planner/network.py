@@ -1,0 +1,63 @@
+"""What ops and transfers take, and the network cards that transfers share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tfwave.cost.analytic import AnalyticCosts, LinkModel
+from tfwave.cost.estimate import EstimateMissing
+from tfwave.cost.model import CostModel
+from tfwave.graph.names import Channel
+from tfwave.graph.transfer import Transfer
+from tfwave.graph.view import GraphView
+from tfwave.sim.cluster import UNSHARED, Cluster
+
+
+@dataclass(frozen=True)
+class Network:
+    """What ops and transfers take, and the network cards that transfers share, all alike.
+
+    What transfers of a channel were seen to take tells what others left them of the cards: that is given, and they
+    are ordered by it. What all take together goes by the cards, and by what each takes that has them to itself.
+
+    Attributes:
+        given: what ops take, and transfers, each channel seen by itself.
+        card: that of each task, with the latency from one to another; None: each channel is a link of its own.
+        overheads: seconds that a transfer takes beside its bytes, by channel: of all that may pass other cards.
+        on_card: what ops take, and transfers that have the cards to themselves, if that is not what is given.
+    """
+
+    given: CostModel
+    card: LinkModel | None = None
+    overheads: Mapping[Channel, float] = field(default_factory=dict[Channel, float])
+    on_card: CostModel | None = None
+
+    @property
+    def costs(self) -> CostModel:
+        """What ops take, and transfers that have the cards to themselves; where several pass, they share."""
+        return self.given if self.on_card is None else self.on_card
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cards; each device runs one op at a time."""
+        return UNSHARED if self.card is None else Cluster(self.card)
+
+    def card_seconds(self, transfer: Transfer) -> float:
+        """For which a transfer's bytes keep its cards busy; without a card, or of unknown size, what is given.
+
+        Raises:
+            MissingCost: it is not; names it.
+        """
+        if self.card is None or not transfer.bytes:
+            return self.given.transfer_seconds(transfer)
+        return transfer.bytes / self.card.bytes_per_second
+
+    def with_card(self, card: LinkModel) -> "Network":
+        """With such cards: alone a transfer takes what its bytes take on them, and its channel's overhead."""
+        links = {c: LinkModel(overhead, card.bytes_per_second) for c, overhead in self.overheads.items()}
+        return replace(self, card=card, on_card=AnalyticCosts(self.given, links))
+
+    def estimated(self, view: GraphView, transfers: Sequence[Transfer]) -> "Network":
+        """With estimates for what is not known of these transfers and of the ops of this view."""
+        given = EstimateMissing(self.given, view, transfers)
+        on_card = None if self.on_card is None else EstimateMissing(self.on_card, view, transfers)
+        return replace(self, given=given, on_card=on_card)
