@@ -5,6 +5,7 @@ from dataclasses import replace
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.cards import bundle_network
 from tfwave.errors import GraphError
+from tfwave.planner import Network
 from tfwave.planner.overlap import Overlap, choose_overlap, step_load
 from tfwave.planner.workers import pulling_devices
 
@@ -24,8 +25,13 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
         MissingCost: no transfer is known.
         GraphError: nothing crosses tasks.
     """
+    network = bundle_network(bundle).estimated(bundle.view, bundle.transfers.data)
+    return overlap_on(network, bundle, workers)
+
+
+def overlap_on(network: Network, bundle: Bundle, workers: int) -> Overlap:
+    """As `advise_overlap`, where the bundle's network is known, with estimates for what the traces lost."""
     view, transfers = bundle.view, bundle.transfers.data
-    network = bundle_network(bundle).estimated(view, transfers)
     pulling = sorted(pulling_devices(view, transfers))
     if not pulling:
         raise GraphError("nothing crosses tasks in this job: there is nothing to overlap")

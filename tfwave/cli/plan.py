@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from tfwave.balance.load import server_load
-from tfwave.capture.advice import advise_overlap
+from tfwave.capture.advice import overlap_on
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.cards import bundle_network
-from tfwave.capture.costs import bundle_costs
 from tfwave.cli.balance import print_loads
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import (
@@ -23,7 +22,6 @@ from tfwave.cli.output import (
     short_device,
     size,
 )
-from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.file import load_costs
 from tfwave.cost.uniform import UniformCosts
 from tfwave.errors import MissingCost
@@ -76,9 +74,8 @@ def plan_command(  # noqa: PLR0913, PLR0917
     """
     source = load_source(graph, fetches)
     transfers = source.transfers.data
-    network = _network(source, policy, costs)
-    if missing is Missing.estimate:
-        network = network.estimated(source.view, transfers)
+    known = _network(source, policy, costs)
+    network = known.estimated(source.view, transfers) if missing is Missing.estimate else known
     plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device))
     if output is not None:
         save_plan(plan, output)
@@ -87,23 +84,24 @@ def plan_command(  # noqa: PLR0913, PLR0917
         return
     print_plan(plan)
     if source.bundle is not None:
-        _print_beside(source.bundle, plan, workers)
+        captured = known if costs is None else bundle_network(source.bundle)
+        _print_beside(source.bundle, captured, plan, workers)
     if output is not None:
         console.print(f"written to '{output}'")
 
 
-def _print_beside(bundle: Bundle, plan: Plan, workers: int) -> None:
+def _print_beside(bundle: Bundle, captured: Network, plan: Plan, workers: int) -> None:
     """How far forecasts are off here; what may help besides: an even load of the servers, steps that overlap."""
-    captured = bundle.manifest.median_seconds
-    unordered = plan.predicted.unordered_seconds
-    console.print(against_captured(captured, unordered))
+    seconds = bundle.manifest.median_seconds
+    console.print(against_captured(seconds, plan.predicted.unordered_seconds))
     if machine := bundle.manifest.machine_seconds:
-        console.print(f"cores of the capturing machine: {machine / captured:.0%} busy")
+        console.print(f"cores of the capturing machine: {machine / seconds:.0%} busy")
     transfers = bundle.transfers.data
-    loads = server_load(bundle.view, transfers, EstimateMissing(bundle_costs(bundle), bundle.view, transfers))
+    network = captured.estimated(bundle.view, transfers)
+    loads = server_load(bundle.view, transfers, network.given)
     if len(loads) > 1:
         print_loads(loads)
-    advised = advise_overlap(bundle, workers) if plan.policy != URGENCY else None
+    advised = overlap_on(network, bundle, workers) if plan.policy != URGENCY else None
     if advised is not None and advised.passes:
         share = 1 - advised.seconds / advised.single_seconds
         console.print(
