@@ -131,10 +131,32 @@ def test_bandwidth_needs_bytes(plan: Plan) -> None:
         predict(bare, Change(bandwidth=1e9), plan)
 
 
+SHARED = [
+    TransferRecord(f"edge_{n}_v", channel, 1_000_000, 0.0, 0.01 * (n + 1))
+    for n, channel in enumerate(
+        [Channel(SERVER, WORKER), Channel(SERVER, WORKER.replace("task:0", "task:1"))] * 5
+    )
+]
+"""100 MB/s leave the server, for two workers."""
+
+
 def test_a_card_is_fitted_to_all_that_passes_it() -> None:
-    ends = [Channel(SERVER, WORKER.replace("task:0", f"task:{i}")) for i in range(2)]
-    shared = [TransferRecord(f"edge_{n}_v", ends[n % 2], 1_000_000, 0.0, 0.01 * (n + 1)) for n in range(10)]
-    card = card_of([shared, shared])
+    card = card_of([SHARED, SHARED])
     assert card is not None
     assert card.bytes_per_second == pytest.approx(1e8)
-    assert card_of([[replace(record, bytes=0) for record in shared]]) is None
+    assert card.relative_error == pytest.approx(0)
+    assert card_of([[replace(record, bytes=0) for record in SHARED]]) is None
+
+
+def test_empty_tensors_take_time_on_a_card() -> None:
+    empty = [replace(r, edge=f"{r.edge}_empty", bytes=0, end_seconds=r.end_seconds - 0.004) for r in SHARED]
+    card = card_of([[*SHARED, *empty]])
+    assert card is not None
+    assert card.bytes_per_second == pytest.approx(1e8)
+
+
+def test_a_step_that_lost_arrivals_does_not_slow_a_card() -> None:
+    card = card_of([SHARED[::3], SHARED])
+    assert card is not None
+    assert card.bytes_per_second == pytest.approx(1e8)
+    assert card.relative_error > 0.1

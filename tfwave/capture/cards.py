@@ -1,11 +1,12 @@
 """Network cards: what all channels of a task share."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.costs import channel_links, time_oracle
+from tfwave.capture.costs import channel_links, service_seconds, time_oracle
 from tfwave.capture.step_stats import TransferRecord
 from tfwave.cost.analytic import AnalyticCosts, LinkModel
 from tfwave.cost.model import CostModel
@@ -35,23 +36,41 @@ def traced_network(
 
 
 def card_of(traced: Iterable[Iterable[TransferRecord]]) -> LinkModel | None:
-    """The network card that moved the most bytes in one direction, fitted to all that passed it.
+    """A network card, as fast as that of any task was in any step, in one direction.
 
-    The others may have been faster than what they had to move tells. What transfers took beside their bytes is no
-    latency of the card. None where no bytes were traced.
+    What passed it counts over the time in which anything was under way there. That is too slow where a card waited
+    for others, or where TensorFlow lost arrivals, and never too fast. Cards that moved less than half of what the
+    busiest did tell nothing. None where no bytes were traced.
     """
-    steps = [list(records) for records in traced]
-    moved: dict[Channel, int] = defaultdict(int)
-    for record in (record for records in steps for record in records):
-        for port in _ports(record.channel):
-            moved[port] += record.bytes
-    if not any(moved.values()):
+    passed: dict[Channel, list[_Passed]] = defaultdict(list)
+    for records in traced:
+        for port, of_step in _passed(records).items():
+            passed[port].append(of_step)
+    moved = {port: sum(size for size, _ in steps) for port, steps in passed.items()}
+    busy = [steps for port, steps in passed.items() if 2 * moved[port] >= max(moved.values())]
+    rates = [max((size / seconds for size, seconds in steps if seconds), default=0.0) for steps in busy]
+    fastest = max(rates, default=0.0)
+    if not fastest:
         return None
-    busiest = min(moved, key=lambda port: (-moved[port], port))
-    through = (
-        [replace(r, channel=busiest) for r in records if busiest in _ports(r.channel)] for records in steps
-    )
-    return replace(channel_links(through)[busiest], latency_seconds=0.0)
+    steps = busy[rates.index(fastest)]
+    waited = math.fsum(seconds - size / fastest for size, seconds in steps)
+    return LinkModel(0.0, fastest, waited / math.fsum(seconds for _, seconds in steps))
+
+
+_Passed = tuple[int, float]
+"""Bytes, and the seconds in which any were under way."""
+
+
+def _passed(records: Iterable[TransferRecord]) -> dict[Channel, _Passed]:
+    """Of a step, in each direction of each card."""
+    through: dict[Channel, list[TransferRecord]] = defaultdict(list)
+    for record in records:
+        for port in _ports(record.channel):
+            through[port].append(replace(record, channel=port))
+    return {
+        port: (sum(r.bytes for r in own), math.fsum(seconds for _, seconds in service_seconds(own)))
+        for port, own in through.items()
+    }
 
 
 def _ports(channel: Channel) -> tuple[Channel, Channel]:
