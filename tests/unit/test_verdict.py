@@ -1,5 +1,7 @@
 """What a forecast says of an order, and a plan of steps that overlap."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder
@@ -49,6 +51,29 @@ def test_a_step_at_its_bound_is_the_reason() -> None:
 
 def test_nothing_to_do_is_no_gain() -> None:
     assert not judge(forecast_of(0.0, 0.0, wire=0.0, bound=0.0)).is_gain
+
+
+def test_workers_that_keep_a_servers_card_busy_gain_nothing() -> None:
+    slower = replace(forecast_of(0.9, 1.0), served_seconds=0.81)
+    assert judge(replace(slower, served_seconds=0.79)).is_gain
+    said = judge(slower)
+    assert not said.is_gain
+    assert said.gain == pytest.approx(0.1)
+    assert said.text == "no gain expected: all workers together keep a server's card busy 81% of the step"
+
+
+def test_no_step_is_shorter_than_what_a_server_has_to_do_for_all_workers() -> None:
+    """One pulls for 1 s and computes for 1 s: in the 3 s that the server sends to three, each makes one step."""
+    build = Builder()
+    build.op(WORKER, "use", [build.pair(build.const(SERVER, "v"), SERVER, WORKER)])
+    view = GraphView.of(*build.partitions.values())
+    transfers = find_transfers(view).data
+    costs = FileCosts({**dict.fromkeys(view.names, 0.0), "use": 1.0}, {t.node: 1.0 for t in transfers})
+    seconds = [
+        make_plan(view, transfers, Network(costs), PlanRequest("tac", workers=n)).predicted.unordered_seconds
+        for n in (1, 2, 3)
+    ]
+    assert seconds == [2, 2, 3]
 
 
 def test_workers_share_the_card_of_their_server() -> None:

@@ -11,7 +11,9 @@ from tfwave.plan.plan import ChannelOrder, Plan
 from tfwave.planner import Network, PlanRequest, make_plan
 
 
-def plan_bundle(bundle: Bundle, policy: str = "tac", *, device: str | None = None, seed: int = 0) -> Plan:
+def plan_bundle(
+    bundle: Bundle, policy: str = "tac", *, device: str | None = None, seed: int = 0, workers: int = 1
+) -> Plan:
     """Order the transfers of a captured job, with the costs that its traces tell.
 
     Args:
@@ -19,12 +21,13 @@ def plan_bundle(bundle: Bundle, policy: str = "tac", *, device: str | None = Non
         policy: "tic", "tac", "fifo", "random" or "reverse".
         device: plan only what arrives there; default: every device that pulls.
         seed: of "random".
+        workers: how many run what was captured, each by itself, as in asynchronous training: a bundle knows of one.
 
     Raises:
         MissingCost: TensorFlow lost all events of a transfer; names it. Capture more steps.
         GraphError: nothing to order, or an unknown device.
     """
-    request = PlanRequest(policy, seed, device)
+    request = PlanRequest(policy, seed, device, workers)
     return make_plan(bundle.view, bundle.transfers.data, bundle_network(bundle), request)
 
 
@@ -42,11 +45,11 @@ def plan_function(costed: CostedFunction, policy: str, workers: Sequence[str]) -
         GraphError: nothing to order.
     """
     function, transfers = costed.function, costed.transfers
-    request = PlanRequest(policy, device=function.worker)  # 1
+    request = PlanRequest(policy, device=function.worker, workers=len(workers))  # 1
     if function.overlaps:  # 2
         chosen = {t.key for t in function.pulls} | ({t.key for t in function.pushes} - function.free)
         transfers = tuple(t for t in transfers if t.key in chosen)
-        request = PlanRequest(policy)
+        request = PlanRequest(policy, workers=len(workers))
     plan = make_plan(function.view, transfers, Network(costed.network.given), request)
     orders = [_of(order, function.worker, worker) for worker in workers for order in plan.orders]
     return replace(plan, orders=tuple(sorted(orders, key=lambda order: order.channel)))

@@ -76,7 +76,7 @@ def plan_command(  # noqa: PLR0913, PLR0917
     transfers = source.transfers.data
     known = _network(source, policy, costs)
     network = known.estimated(source.view, transfers) if missing is Missing.estimate else known
-    plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device))
+    plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device, workers))
     if output is not None:
         save_plan(plan, output)
     if as_json:

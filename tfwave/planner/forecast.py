@@ -15,6 +15,7 @@ from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, carriers, find_bounds
 from tfwave.plan.plan import ChannelOrder
 from tfwave.planner.network import Network
+from tfwave.planner.workers import busiest_server
 from tfwave.sim.cluster import Port
 from tfwave.sim.job import compile_job
 from tfwave.sim.simulate import ChannelRule, ranks_of
@@ -26,18 +27,25 @@ class Forecast:
     """Seconds of a step of all devices together: under the orders, and of some steps without any.
 
     `wire_seconds` is what the busiest link or network card carries, in one direction and then in the other;
-    `bounds` are those of all transfers together.
+    `bounds` are those of all transfers together. `served_seconds` is what the busiest server has to send, or to
+    receive, for a step of all workers, where several run the graph each by itself; else 0.
     """
 
     ordered_seconds: float
     unordered: tuple[float, ...]
     wire_seconds: float
     bounds: Bounds
+    served_seconds: float = 0.0
 
     @cached_property
     def unordered_seconds(self) -> float:
         """The mean."""
         return statistics.fmean(self.unordered)
+
+    @property
+    def served(self) -> float:
+        """The share of an unordered step in which the busiest server's card is busy for workers by themselves."""
+        return self.served_seconds / self.unordered_seconds if self.unordered_seconds else 0.0
 
     @property
     def idle(self) -> float:
@@ -50,11 +58,16 @@ class Forecast:
 
 
 def forecast(
-    view: GraphView, transfers: Sequence[Transfer], network: Network, orders: Sequence[ChannelOrder]
+    view: GraphView,
+    transfers: Sequence[Transfer],
+    network: Network,
+    orders: Sequence[ChannelOrder],
+    workers: int = 1,
 ) -> Forecast:
     """Simulate a step; channels without an order send of what is ready any, as stock TensorFlow does.
 
-    Ops of devices for which the costs know nothing take no time.
+    Ops of devices for which the costs know nothing take no time. Of `workers` that run the graph each by itself one
+    is simulated, and no step is shorter than what the servers have to do for all.
 
     Raises:
         MissingCost: a cost is not known on a device that an order speaks of; names it.
@@ -69,11 +82,13 @@ def forecast(
     ordered = compile_job(view, both, known, cluster, planned).run(ranks_of(transfers, rules))
     free = compile_job(view, both, known, cluster, anyhow)
     unordered = tuple(free.makespan(ranks) for ranks in stock_ranks(transfers))
+    served = workers * max(busiest_server(view, transfers, network)) if workers > 1 else 0.0
     return Forecast(
-        free.ticks.seconds(ordered.finish),
-        unordered,
+        max(served, free.ticks.seconds(ordered.finish)),
+        tuple(max(served, seconds) for seconds in unordered),
         _wire_seconds(transfers, network),
         find_bounds(view, transfers, known, cluster),
+        served,
     )
 
 

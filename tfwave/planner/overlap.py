@@ -1,7 +1,6 @@
 """How many training steps one call should make, so that they overlap, and into which blocks to cut tensors."""
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +10,7 @@ from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer, device_ops
 from tfwave.graph.view import GraphView
 from tfwave.planner.network import Network
-from tfwave.planner.workers import pulling_devices
+from tfwave.planner.workers import busiest_server
 
 CHOICES = (1, 2, 4, 8, 16, 32)
 WORTH_WHILE = 0.02
@@ -130,27 +129,13 @@ def step_load(
         tuple(_sent(t, network) for t in transfers if t.channel.destination == device),
         tuple(_sent(t, network) for t in transfers if task_of(t.channel.source) == task),
         len(view),
-        _busiest_server(view, transfers, network),
+        busiest_server(view, transfers, network),
         workers,
     )
 
 
 def _sent(transfer: Transfer, network: Network) -> Sent:
     return Sent(transfer.bytes, network.card_seconds(transfer))
-
-
-def _busiest_server(view: GraphView, transfers: Sequence[Transfer], network: Network) -> tuple[float, float]:
-    """What it sends and receives, in seconds; none, where nobody pulls."""
-    pulling = {task_of(device) for device in pulling_devices(view, transfers)}
-    sends: dict[str, list[float]] = defaultdict(list)
-    receives: dict[str, list[float]] = defaultdict(list)
-    for transfer in transfers:
-        seconds = network.card_seconds(transfer)
-        sends[task_of(transfer.channel.source)].append(seconds)
-        receives[task_of(transfer.channel.destination)].append(seconds)
-    servers = (sends.keys() | receives.keys()) - pulling
-    loads = [(math.fsum(sends[task]), math.fsum(receives[task])) for task in sorted(servers)]
-    return max(loads, key=max, default=(0.0, 0.0))
 
 
 def choose_overlap(step: StepLoad) -> Overlap:

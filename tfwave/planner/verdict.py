@@ -7,6 +7,10 @@ from tfwave.planner.forecast import Forecast
 MODEL_ERROR = 0.03
 """What a forecast gain may be off, as a share of the step, beside the spread of unordered steps."""
 
+SATURATED = 0.8
+"""Share of a step in which a server's card is busy for workers by themselves, from which on no order makes them
+faster: what one waits less for the card, another waits more."""
+
 _NEAR = 0.02
 
 
@@ -28,6 +32,8 @@ class Verdict:
 def judge(found: Forecast) -> Verdict:
     """Judge a forecast."""
     low = found.gain(min(found.unordered)) - MODEL_ERROR
+    if found.served > SATURATED:
+        low = min(low, 0.0)
     gain = found.gain(found.unordered_seconds)
     high = found.gain(max(found.unordered)) + MODEL_ERROR
     if low > 0:
@@ -36,6 +42,8 @@ def judge(found: Forecast) -> Verdict:
 
 
 def _why(found: Forecast) -> str:
+    if found.served > SATURATED:
+        return f"all workers together keep a server's card busy {found.served:.0%} of the step"
     if found.idle > 0.5:
         return f"the link is idle {found.idle:.0%} of the step"
     if found.unordered_seconds <= (1 + _NEAR) * found.bounds.best.seconds:

@@ -1,10 +1,14 @@
-"""Which devices pull: where a step's transfers go at first."""
+"""Which devices pull: where a step's transfers go at first; and what their servers have to do."""
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 
+from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import upstream_transfers
+from tfwave.planner.network import Network
 
 _VARIABLE_OPS = frozenset({"VarHandleOp", "VariableV2", "Variable"})
 
@@ -27,3 +31,17 @@ def pulling_devices(
     early = frozenset(t.channel.destination for i, t in enumerate(transfers) if waits[t.recv] == 1 << i)
     holding = {node.device for node in view.nodes if node.op in _VARIABLE_OPS}
     return early - holding or early
+
+
+def busiest_server(view: GraphView, transfers: Sequence[Transfer], network: Network) -> tuple[float, float]:
+    """What it sends and receives, in seconds; none, where nobody pulls."""
+    pulling = {task_of(device) for device in pulling_devices(view, transfers)}
+    sends: dict[str, list[float]] = defaultdict(list)
+    receives: dict[str, list[float]] = defaultdict(list)
+    for transfer in transfers:
+        seconds = network.card_seconds(transfer)
+        sends[task_of(transfer.channel.source)].append(seconds)
+        receives[task_of(transfer.channel.destination)].append(seconds)
+    servers = (sends.keys() | receives.keys()) - pulling
+    loads = [(math.fsum(sends[task]), math.fsum(receives[task])) for task in sorted(servers)]
+    return max(loads, key=max, default=(0.0, 0.0))

@@ -85,7 +85,7 @@ class Worker:
         feeds = {name: k for k, name in enumerate(self._feeds)}
         fetches = (self._fetches, self._targets)
         bundle = capture_run(self._running, fetches, feeds, out=Path(out, "bundle"), steps=3, warmup=2)
-        plan = plan_bundle(bundle)
+        plan = plan_bundle(bundle, workers=self._workers)
         save_plan(plan, Path(out, "plan.pb"))
         if self.steps == 1:
             self._advised = advise_overlap(bundle, self._workers)
