@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -70,9 +71,9 @@ class Job:
         ]
 
     def run(self, steps: int) -> list[float]:
-        """Seconds a step, of the slowest worker; at least one call."""
+        """Seconds a step, the mean of workers that run by themselves; at least one call."""
         answers = self.ask(CALL_SECONDS * steps, do="run", calls=max(1, steps // self.steps))
-        return [max(of_step) for of_step in zip(*(a["seconds"] for a in answers), strict=True)]
+        return [fmean(of_step) for of_step in zip(*(a["seconds"] for a in answers), strict=True)]
 
     def rewrite(self, steps: int | None, block_bytes: int | None) -> dict[str, Any]:
         """Let steps overlap."""
