@@ -9,9 +9,10 @@ import pytest
 from tests.balanced import traced
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER, Builder
-from tfwave.capture.cards import bundle_network, card_of
-from tfwave.capture.costs import bundle_costs
+from tfwave.capture.cards import bundle_network, card_of, traced_network
+from tfwave.capture.costs import bundle_costs, channel_links
 from tfwave.capture.step_stats import TransferRecord
+from tfwave.cost.file import FileCosts
 from tfwave.errors import MissingCost, PlanError
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import find_transfers
@@ -153,6 +154,23 @@ def test_empty_tensors_take_time_on_a_card() -> None:
     card = card_of([[*SHARED, *empty]])
     assert card is not None
     assert card.bytes_per_second == pytest.approx(1e8)
+
+
+def test_what_small_tensors_take_counts_once() -> None:
+    """1 MB in 10 ms, then 1 kB in 1 ms, ten times: all that is in the 91 MB/s of the card already."""
+    channel = Channel(SERVER, WORKER)
+    ends = [0.011 * n + end for n in range(10) for end in (0.010, 0.011)]
+    sizes = [1_000_000, 1_000] * 10
+    traced = [
+        TransferRecord(f"edge_{n}_v", channel, size, 0.0, end)
+        for n, (size, end) in enumerate(zip(sizes, ends, strict=True))
+    ]
+    links = channel_links([traced])
+    assert links[channel].latency_seconds == pytest.approx(0.001)
+    network = traced_network(FileCosts({}, {}), links, (), [traced])
+    assert network.card is not None
+    assert network.card.bytes_per_second == pytest.approx(sum(sizes) / 0.11)
+    assert network.overheads[channel] == pytest.approx(0, abs=1e-9)
 
 
 def test_a_step_that_lost_arrivals_does_not_slow_a_card() -> None:

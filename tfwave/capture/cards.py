@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.costs import channel_links, service_seconds, time_oracle
@@ -31,8 +32,20 @@ def traced_network(
     """What traces tell of transfers: `links` are those of the channels, fitted to them."""
     overheads = dict.fromkeys((t.channel for t in transfers), 0.0)
     overheads |= {channel: link.latency_seconds for channel, link in links.items()}
-    network, card = Network(given, overheads=overheads), card_of(traced)
-    return network if card is None else network.with_card(card)
+    card = card_of(traced)
+    if card is None:
+        return Network(given, overheads=overheads)
+    left = _left(traced, card)
+    overheads = {channel: min(latency, left.get(channel, latency)) for channel, latency in overheads.items()}
+    return Network(given, overheads=overheads).with_card(card)
+
+
+def _left(traced: Iterable[Iterable[TransferRecord]], card: LinkModel) -> dict[Channel, float]:
+    """What transfers of each channel took on average beside what their bytes take on the card, in seconds."""
+    taken: dict[Channel, list[float]] = defaultdict(list)
+    for record, seconds in (served for records in traced for served in service_seconds(records)):
+        taken[record.channel].append(seconds - record.bytes / card.bytes_per_second)
+    return {channel: max(0.0, fmean(seconds)) for channel, seconds in taken.items()}
 
 
 def card_of(traced: Iterable[Iterable[TransferRecord]]) -> LinkModel | None:
