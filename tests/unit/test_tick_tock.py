@@ -307,6 +307,24 @@ def test_what_an_optimizer_computes_is_computed_of_the_average() -> None:
     assert inputs(result, "tick_tock/1/second/more") == ["tick_tock/1/scaled", "tick_tock/1/second/before"]
 
 
+def test_what_takes_a_gradient_and_what_is_fed_is_a_gradient() -> None:
+    """The gradient of a bias, times what the wave was fed, is that of its own weight."""
+    build = Builder()
+    build.node("x", "Placeholder", dtype=FLOAT)
+    for name in ("w", "b"):
+        build.handle(name)
+        build.read(f"read_{name}", name)
+    build.node("scaled", "Mul", "x", "read_w", T=FLOAT)
+    build.add("loss", "scaled", "read_b")
+    build.add("of_b", "loss")
+    build.node("of_w", "Mul", "of_b", "x", T=FLOAT)
+    for name in ("w", "b"):
+        build.update(f"update_{name}", name, f"of_{name}")
+    build.node("train", "NoOp", "^update_w", "^update_b")
+    item = initialised(build).item("loss:0", "train", feeds=["x:0"])
+    assert averaged(check_rewrite(TickTock(), item)) == {"of_b_0", "of_w_0"}
+
+
 @pytest.mark.parametrize("build", [trained(), applied()])
 def test_statistics_and_counts_are_no_gradients(build: Builder) -> None:
     for name, value in (("moving", "layer0"), ("total", "gradient0")):

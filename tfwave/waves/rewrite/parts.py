@@ -117,10 +117,13 @@ class StepParts:
             one = stack.pop()
             found.add(one)
             fanins = self.flow.fanins[one]
-            if not self.forward.isdisjoint(fanins):
+            if not self.forward.isdisjoint(fanins) or self._takes_fed(one):
                 return set()
             stack += [f for f in fanins if f in self._follows and f not in given and f not in found]
         return found
+
+    def _takes_fed(self, node: int) -> bool:
+        return len(list(self.tensors.taken(node))) < self.flow.step.view.data_fanins[node]
 
     def _users(self, nodes: Iterable[int]) -> set[int]:
         """What takes from these nodes on the way to the updates, those included."""
