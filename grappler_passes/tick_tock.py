@@ -1,18 +1,17 @@
 """Run waves of a training step, each while the one before is in its backward pass."""
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
 from tfwave.errors import PassError
-from tfwave.graph.marks import added_by
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
+from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.waves.rewrite.checks import check_step
 from tfwave.waves.rewrite.copies import MOST_WAVES
 from tfwave.waves.rewrite.gate import check_gate, find_gate
 from tfwave.waves.rewrite.names import wave_name
+from tfwave.waves.rewrite.once import check_whole, has_waves, listed
 from tfwave.waves.rewrite.training import Training
 from tfwave.waves.rewrite.write import WaveWriter
 
@@ -76,16 +75,11 @@ class TickTock(GraphPass):
 
     def requires(self, view: GraphView) -> None:
         """The graph is not cut yet, and its steps are single."""
-        cut = [name for name, op in zip(view.names, view.ops, strict=True) if op in SEND_OPS | RECV_OPS]
-        if cut and not self._authors(view):
-            raise PassError(f"node '{min(cut)}': the graph is cut already; run tick_tock before 'cut'")
-        steps = [n.name for n in view.nodes if added_by(n).startswith("cross_step")]
-        if steps and not self._authors(view):
-            raise PassError(f"node '{min(steps)}' is of a further step; run tick_tock before 'cross_step'")
+        check_whole(view, self.name)
 
     def run(self, graph: GraphRewriter) -> None:
         """Copy the step, and let each copy wait for the middle of the one before it."""
-        if self.waves == 1 or self._is_done(graph.view, graph.author):
+        if self.waves == 1 or has_waves(graph.view, graph.author):
             return
         if not graph.item.fetches:
             raise PassError("tick_tock must know what a step runs: give the loss and the train op as fetches")
@@ -112,17 +106,6 @@ class TickTock(GraphPass):
         writer.average_call()
         return ()
 
-    def _is_done(self, view: GraphView, author: str) -> bool:
-        others = self._authors(view) - {author}
-        if others:
-            raise PassError(f"the graph went through {min(others)} already: strip it first")
-        return bool(self._authors(view))
-
-    def _authors(self, view: GraphView) -> set[str]:
-        """The passes of this name that the graph went through, with their options."""
-        authors = set(map(added_by, view.nodes))
-        return {author for author in authors if re.split("[{#]", author)[0] == self.name}
-
     def _remark(self, graph: GraphRewriter, training: Training) -> None:
         names = graph.view.names
         graph.remark(
@@ -130,11 +113,6 @@ class TickTock(GraphPass):
             f"such as '{wave_name(graph.item.fetches[0], 1)}' for wave 1"
         )
         graph.remark(
-            f"the forward pass ends at {_listed([names[node] for node in training.end])}; averaged are "
-            f"{len(training.gradients)} gradients: {_listed([g.tensor.node for g in training.gradients])}"
+            f"the forward pass ends at {listed([names[node] for node in training.end])}; averaged are "
+            f"{len(training.gradients)} gradients: {listed([g.tensor.node for g in training.gradients])}"
         )
-
-
-def _listed(names: list[str], most: int = 3) -> str:
-    more = [f"{len(names) - most} more"] if len(names) > most else []
-    return ", ".join([*(f"'{name}'" for name in names[:most]), *more])

@@ -20,6 +20,8 @@ from grappler_passes.cut import Cut
 from grappler_passes.recv_priority import RecvPriority
 from grappler_passes.split_variables import SplitVariables
 from grappler_passes.strip import Strip
+from grappler_passes.tick_tock import TickTock
+from grappler_passes.tick_tock_partitions import TickTockPartitions
 from tests.fuzz.strategies import GONE, any_channel
 from tests.plans import plan_by_hand
 from tests.rewrites import graph_bytes, in_order
@@ -137,6 +139,7 @@ def transforms(rng: random.Random, item: GraphItem) -> list[Transform]:
     passes.append(SplitVariables(512))
     if item.fetches:
         passes.append(CrossStep(rng.randint(1, 3)))
+        passes += [TickTock(), TickTock(3, "batch", 0.5), TickTockPartitions()]
     if len(groups) == 2:
         passes.append(CounterBarrier(groups))
     plan = attempt(lambda: any_plan(rng, item.graph))

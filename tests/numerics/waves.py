@@ -47,8 +47,8 @@ def gradient_of(values: Values, inputs: Array, wanted: Array) -> Values:
 class Replica:
     """One copy of the model with its optimizer, in NumPy."""
 
-    def __init__(self, optimizer: str) -> None:
-        self.values = first_values()
+    def __init__(self, optimizer: str, values: Values | None = None) -> None:
+        self.values = first_values() if values is None else values
         self.slots = {name: [np.zeros_like(v), np.zeros_like(v)] for name, v in self.values.items()}
         self.optimizer = optimizer
         self.updates = 0
@@ -138,13 +138,18 @@ class WaveState:
 
 
 def run_waves(
-    training: Training, graph: bytes, calls: Sequence[Sequence[Mapping[str, Array]]], *, grappler: bool
+    training: Training,
+    graph: bytes,
+    calls: Sequence[Sequence[Mapping[str, Array]]],
+    *,
+    grappler: bool,
+    cpus: int = CPUS,
 ) -> Iterator[tuple[list[WaveState], Any]]:
     """Each call's waves and run metadata; `calls` has what each wave is fed in each call."""
     with tf.Graph().as_default() as imported:
         tf.graph_util.import_graph_def(v1.GraphDef.FromString(graph), name="")
         reads = [_reads(imported, wave) for wave in range(len(calls[0]))]
-    config = v1.ConfigProto(device_count={"CPU": CPUS}, inter_op_parallelism_threads=4)
+    config = v1.ConfigProto(device_count={"CPU": cpus}, inter_op_parallelism_threads=4)
     config.use_per_session_threads = True
     config.graph_options.rewrite_options.disable_meta_optimizer = not grappler
     session = v1.Session(graph=imported, config=config)

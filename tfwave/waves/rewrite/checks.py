@@ -12,7 +12,7 @@ from tfwave.proto.tensorflow_pb2 import NodeDef
 from tfwave.waves.rewrite.copies import KEY_INPUT
 from tfwave.waves.rewrite.training import Training
 
-_KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
+KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
 
 
 def check_step(item: GraphItem, training: Training) -> None:
@@ -52,7 +52,7 @@ def _check(node: NodeDef, table: OpTable) -> None:
             "only: call tf.compat.v1.enable_resource_variables() before the graph is built"
         )
     keys = (*signature.attr, *signature.input_arg)
-    if node.op.startswith(_KEYED_OPS) and not any(key.name == KEY_INPUT for key in keys):
+    if node.op.startswith(KEYED_OPS) and not any(key.name == KEY_INPUT for key in keys):
         raise PassError(
             f"node '{node.name}' ({node.op}) meets its peers by what is not an instance key, and copies of it "
             "would meet each other: use collectives with instance keys (CollectiveReduceV2)"
@@ -66,7 +66,7 @@ def _check_leaf(leaf: NodeDef, caller: str, table: OpTable, changed: Collection[
             f"{name}which keeps its random state to itself, so that waves would share it: call it outside of "
             "functions, or use tf.random.Generator or tf.random.stateless_*, or set no seed"
         )
-    if leaf.op.startswith(_KEYED_OPS):
+    if leaf.op.startswith(KEYED_OPS):
         raise PassError(f"{name}whose key the waves would share: call collectives outside of functions")
     if (leaf.op, string_attr(leaf, "container"), string_attr(leaf, "shared_name")) in changed:
         raise PassError(f"{name}a variable that each wave has for itself: pass its handle to the function")

@@ -1,0 +1,134 @@
+"""Run waves of a model parallel training step, one partition after the other on each device."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tfwave.errors import PassError
+from tfwave.graph.rewriter import GraphRewriter
+from tfwave.graph.view import GraphView
+from tfwave.passes.base import GraphPass
+from tfwave.waves.cycles import CycleTable, cycle_table
+from tfwave.waves.rewrite.cells import find_cells, write_cells
+from tfwave.waves.rewrite.checks import check_step
+from tfwave.waves.rewrite.copies import MOST_WAVES
+from tfwave.waves.rewrite.names import wave_name
+from tfwave.waves.rewrite.once import check_whole, has_waves, listed
+from tfwave.waves.rewrite.partition_checks import check_partitions
+from tfwave.waves.rewrite.partitions import Partitions
+from tfwave.waves.rewrite.rotation import Rotation
+from tfwave.waves.rewrite.training import Training
+from tfwave.waves.rewrite.write import WaveWriter
+
+__all__ = ["TickTockPartitions", "wave_name"]
+
+
+@dataclass(frozen=True)
+class TickTockPartitions(GraphPass):
+    """Run a model parallel training step on `waves` batches at once, each on another device at a time (Wavelet).
+
+    Of a model whose partitions lie on N devices, a batch keeps one device busy at a time. Here up to N batches pass
+    the partitions side by side, by the cycle table of the paper's section 3.3.
+
+    1. Partitions are the devices that hold weights, numbered as the forward pass visits them. N waves are the
+       most, and what `waves=0` means; `tfwave.waves.count` finds fewer from a profile, where so many slow wave 0
+       or do not fit the memory (appendix B.2).
+    2. Wave 0 keeps its names and devices. Wave w has copies named ``tick_tock/<w>/<name>``, each w devices on: feed
+       and fetch them as with tick_tock. So each device holds, besides its own partition, copies of those that the
+       other waves pass there, with their optimizer slots. What gives a variable its first value gives it to all.
+    3. In the first cycle wave w runs forward through partition 0, on device w. In the next the device goes on to
+       partition (p + 1) mod N and batch (b - 1) mod N; backward in the inverse order. Gates
+       ``tick_tock/cells/<cycle>/<device>`` let what runs in a cycle of the table wait for what the same device runs
+       before it. No device waits for a cycle to end on another one: only for its batch to arrive.
+    4. What runs by the table is what follows from weights in the forward pass, and the backward pass, where they
+       are on a partition's device. Other nodes run when they can: what is placed nowhere or elsewhere, where it
+       stays in all waves; what clipping by the global norm computes of all partitions; updates.
+    5. A gradient is averaged over all waves of the call as soon as all have made it, where wave 0 makes it, and
+       each wave updates its copies by the average: those of a partition while others are still in their backward
+       pass, unless clipping joins them. All copies of a weight stay equal bit for bit. A call equals one step of
+       sequential training that updates by the mean of the gradients of the call's batches, taken at the same
+       weights: for a loss that is a mean over samples, one step with one large batch. It is not what several steps
+       of one batch do; schedules see one step a call. Averaged is what enters the updates, after clipping.
+    6. The end of the forward pass is found, or named by `boundary`, and random ops draw, as with tick_tock.
+       What waves share (variables that the step does not change, tables, iterators) stays where it is, and so does
+       what takes it.
+
+    A call must run all waves. In the graph of a traced function, where handles are fed, those of the further waves
+    are fed, too: feed variables on the devices of case 2.
+
+    Refused are, besides what tick_tock refuses, a forward pass that comes back to a device, weights on one device
+    only or without a device, a backward pass that is placed elsewhere, collectives, and branches and loops of
+    TensorFlow 1 on several partitions.
+
+    Raises:
+        PassError: a number of waves below 0, or above that of partitions or 64.
+    """
+
+    waves: int = 0
+    boundary: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse options out of range."""
+        if not 0 <= self.waves <= MOST_WAVES:
+            raise PassError(
+                f"tick_tock_partitions: waves is {self.waves}, it must be 0 (all) to {MOST_WAVES}"
+            )
+
+    def requires(self, view: GraphView) -> None:
+        """The graph is not cut yet, and its steps are single."""
+        check_whole(view, self.name)
+
+    def run(self, graph: GraphRewriter) -> None:
+        """Copy the step to the devices of each wave, and let each device keep to the table."""
+        if self.waves == 1 or has_waves(graph.view, graph.author):
+            return
+        if not graph.item.fetches:
+            raise PassError(
+                f"{self.name} must know what a step runs: give the loss and the train op as fetches"
+            )
+        training = Training.of(graph.item, graph.view, self.boundary)
+        check_step(graph.item, training)
+        partitions = Partitions.of(training)
+        check_partitions(graph.item, training, partitions)
+        table = self._table(len(partitions))
+        cells = find_cells(training, partitions, table)
+        writer = WaveWriter(graph, training, table.waves)
+        writer.copy()
+        write_cells(graph, training, cells, table, partitions)
+        writer.take_turns()
+        writer.average_call()
+        writer.initialise()
+        Rotation(writer, partitions).turn()
+        graph.rename_ends(
+            feeds=writer.of_all_waves(graph.item.feeds), fetches=writer.of_all_waves(graph.item.fetches)
+        )
+        self._remark(graph, training, partitions, table)
+
+    def _table(self, partitions: int) -> CycleTable:
+        most = min(partitions, MOST_WAVES)
+        waves = self.waves or most
+        if waves > most:
+            raise PassError(f"{self.name}: waves is {waves}, and {partitions} partitions take 1 to {most}")
+        return cycle_table(partitions, waves)
+
+    def _remark(
+        self, graph: GraphRewriter, training: Training, partitions: Partitions, table: CycleTable
+    ) -> None:
+        graph.remark(
+            f"{table.waves} waves a call: feed and fetch those of wave w under its names, "
+            f"such as '{wave_name(graph.item.fetches[0], 1)}' for wave 1"
+        )
+        names = [graph.view.names[node] for node in training.end]
+        graph.remark(
+            f"the forward pass ends at {listed(names)}; averaged are {len(training.gradients)} gradients: "
+            f"{listed([gradient.tensor.node for gradient in training.gradients])}"
+        )
+        places = [f"{number} '{device}'" for number, device in enumerate(partitions.devices)]
+        graph.remark(f"partitions, and devices, by the order of the forward pass: {', '.join(places)}")
+        graph.remark("\n".join(["F and B of (partition, wave) by cycle:", *_lines(table)]))
+
+
+def _lines(table: CycleTable) -> Iterator[str]:
+    rows = list(table.rows())
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
