@@ -18,6 +18,7 @@ from tfwave.cli.plan import plan_command
 from tfwave.cli.rewrite import rewrite_command, undo_command
 from tfwave.cli.simulate import simulate_command
 from tfwave.cli.timeline_diff import timeline_diff_command
+from tfwave.cli.waves import waves_command
 
 app = typer.Typer(
     name="tfwave",
@@ -33,6 +34,7 @@ app.command("plan")(plan_command)
 app.command("balance")(balance_command)
 app.command("simulate")(simulate_command)
 app.command("memory")(memory_command)
+app.command("waves")(waves_command)
 app.command("colocate")(colocate_command)
 app.command("timeline-diff")(timeline_diff_command)
 app.command("rewrite")(rewrite_command)

@@ -1,0 +1,175 @@
+"""`tfwave waves`: whether waves of a captured step would gain anything in a memory, before they run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tfwave.capture.bundle import Bundle, load_bundle
+from tfwave.capture.memory import CapturedMemory, captured_memory
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.colocate.size import parse_size
+from tfwave.errors import BundleError
+from tfwave.memory.waves import room
+from tfwave.waves.pair import Pace
+from tfwave.waves.verdict import OFFSETS, Choice, StepUse, WaveVerdict, judge_waves
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A captured step, what it uses, and what two waves of it would do at each offset."""
+
+    bundle: Bundle
+    found: CapturedMemory
+    use: StepUse
+    is_counted: bool
+    """Was it counted how busy the cores were?"""
+    limit: int
+    pace: Pace
+
+    @cached_property
+    def verdict(self) -> WaveVerdict:
+        return judge_waves(self.found.memory, self.use, self.limit, self.pace)
+
+    @cached_property
+    def choices(self) -> Sequence[Choice]:
+        """By offset."""
+        memory = self.found.memory
+        return [judge_waves(memory, self.use, self.limit, self.pace, [at]).best for at in OFFSETS]
+
+    @property
+    def waves(self) -> int:
+        """As many as are worth running: tick and tock, or one."""
+        return 2 if self.verdict.is_gain else 1
+
+    @property
+    def is_memory_bound(self) -> bool:
+        return self.verdict.gang_batch < 2
+
+    @property
+    def ceiling(self) -> float:
+        """Samples per second over those of the captured step, were no core ever idle."""
+        return 1 / self.use.compute_share
+
+
+def waves_command(  # noqa: PLR0913, PLR0917
+    bundle: Annotated[Path, typer.Argument(help="A capture bundle.", metavar="BUNDLE")],
+    memory: Annotated[
+        str, typer.Option(metavar="512MiB", help="What both waves share; bytes, or with a unit.")
+    ],
+    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    pace: Annotated[
+        Pace, typer.Option(help="How waves wait for each other; a graph with both runs in rounds.")
+    ] = Pace.ROUNDS,
+    compute_share: Annotated[
+        float | None,
+        typer.Option(help="The share of the device that a step keeps busy, where it was not counted."),
+    ] = None,
+    sync_ms: Annotated[
+        float, typer.Option(help="Milliseconds to exchange gradients after a step, with nothing beside it.")
+    ] = 0.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell whether waves of a captured step would help in a memory: tick-tock against one larger batch.
+
+    Both by the model, each with the largest batch that fits. Exits with code 1 if no gain is expected.
+
+    [bold]Examples[/bold]
+
+      tfwave waves captured --memory 512MiB
+
+      tfwave waves captured --memory 2GB --pace steady --compute-share 0.4
+
+      tfwave waves captured --memory 512MiB --json
+    """
+    loaded = load_bundle(bundle)
+    found = captured_memory(loaded, device)
+    use = StepUse(_counted_share(loaded) if compute_share is None else compute_share, sync_ms / 1e3)
+    judged = _Judged(loaded, found, use, compute_share is None, parse_size(memory), pace)
+    if as_json:
+        print_json(_document(judged))
+    else:
+        _print(judged)
+    if not judged.verdict.is_gain:
+        raise typer.Exit(1)
+
+
+def _counted_share(bundle: Bundle) -> float:
+    """Of the cores, as far as nothing else ran on the machine.
+
+    Raises:
+        BundleError: the bundle does not say.
+    """
+    busy = bundle.manifest.machine_seconds
+    if not busy:
+        raise BundleError(
+            "the bundle does not say how busy the cores were: give --compute-share, or capture it again"
+        )
+    return min(1.0, busy / min(step.seconds for step in bundle.manifest.steps))
+
+
+def _document(judged: _Judged) -> dict[str, Any]:
+    verdict, memory = judged.verdict, judged.found.memory
+    return {
+        "gain_expected": verdict.is_gain,
+        "text": verdict.text,
+        "waves": judged.waves,
+        "device": memory.profile.device,
+        "step": judged.found.step,
+        "steps": len(judged.bundle.steps),
+        "seconds": memory.seconds,
+        "limit_bytes": judged.limit,
+        "usable_bytes": {"one_wave": room(judged.limit, 1), "two_waves": room(judged.limit, 2)},
+        "peak_bytes": memory.profile.peak,
+        "resident_bytes": memory.profile.resident,
+        "peak_share": verdict.peak_share,
+        "above_half": verdict.above_half,
+        "memory_bound": judged.is_memory_bound,
+        "gang_batch": verdict.gang_batch,
+        "compute_share": judged.use.compute_share,
+        "compute_share_counted": judged.is_counted,
+        "sync_seconds": judged.use.sync_seconds,
+        "pace": judged.pace.value,
+        "speedup_ceiling": judged.ceiling,
+        "speedup": {"predicted": verdict.best.speedup, "low": verdict.low, "high": verdict.high},
+        "best_offset": verdict.best.offset,
+        "offsets": [vars(choice) for choice in judged.choices],
+    }
+
+
+def _print(judged: _Judged) -> None:
+    verdict, memory = judged.verdict, judged.found.memory
+    bound = "bound by memory" if judged.is_memory_bound else "not bound by memory"
+    counted = "counted" if judged.is_counted else "given"
+    console.print(
+        f"{short_device(memory.profile.device)}: step {judged.found.step + 1} of {len(judged.bundle.steps)}, "
+        f"{milliseconds(memory.seconds)}\n"
+        f"needs {size(memory.profile.peak)} of {size(judged.limit)} ({verdict.peak_share:.0%}), "
+        f"{size(memory.profile.resident)} of it resident, more than half for {verdict.above_half:.0%} of its time: "
+        f"{bound}, a batch {verdict.gang_batch:.2f} times as large fits\n"
+        f"keeps {judged.use.compute_share:.0%} of the compute units busy ({counted}): whatever runs beside it, no "
+        f"more than x{judged.ceiling:.2f} its samples per second",
+        soft_wrap=True,
+        markup=False,
+    )
+    print_table(
+        f"two waves ({judged.pace.value}), by how long after tick's start tock starts",
+        ["offset", "both peak at", "over one", "fits", "batch of each", "speed-up"],
+        [_row(judged, choice) for choice in judged.choices],
+    )
+    console.print(verdict.text, soft_wrap=True, markup=False)
+    console.print(f"number of waves: {judged.waves}")
+
+
+def _row(judged: _Judged, choice: Choice) -> tuple[object, ...]:
+    return (
+        f"{choice.offset:.0%}",
+        size(choice.peak_bytes),
+        f"{choice.peak_bytes / judged.found.memory.profile.peak:.2f} x",
+        "yes" if choice.peak_bytes <= room(judged.limit, 2) else "no",
+        f"{choice.batch:.2f} x" if choice.batch > 0 else "none",
+        f"x{choice.speedup:.2f}",
+    )
