@@ -1,4 +1,4 @@
-"""Keras 3 models on parameter servers, and the callback for them and for tf_keras.
+"""Keras 3 models on parameter servers, the callback for them and for tf_keras, and one for training in waves.
 
 The names below load on first use; importing tfwave.keras imports neither Keras nor TensorFlow.
 """
@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfwave.keras.callback import ScheduleCallback as ScheduleCallback
+    from tfwave.keras.tick_tock import TickTockCallback as TickTockCallback
     from tfwave.keras.training import fit as fit
 
-_HOMES = {"ScheduleCallback": "tfwave.keras.callback", "fit": "tfwave.keras.training"}
+_HOMES = {
+    "ScheduleCallback": "tfwave.keras.callback",
+    "TickTockCallback": "tfwave.keras.tick_tock",
+    "fit": "tfwave.keras.training",
+}
 
 __all__ = [*_HOMES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -29,11 +29,11 @@ def check_arguments(unsupported: Iterable[str]) -> None:
         raise TfwaveError(f"fit() takes no {name}: {_WAYS_OUT[name]}")
 
 
-def check_model(model: Any) -> None:
-    """Refuse a model that was not made for parameter servers, or compiled in a way that cannot be kept.
+def check_keras(model: Any) -> None:
+    """Refuse what is no Keras 3 model on TensorFlow.
 
     Raises:
-        TfwaveError: names what is at fault.
+        TfwaveError: says what it is.
     """
     keras: Any = __import__("keras")
     if keras.backend.backend() != "tensorflow":
@@ -44,6 +44,15 @@ def check_model(model: Any) -> None:
         raise TfwaveError(
             f"{type(model).__name__} is no Keras 3 model: a tf_keras model trains by its own fit()"
         )
+
+
+def check_model(model: Any) -> None:
+    """Refuse a model that was not made for parameter servers, or compiled in a way that cannot be kept.
+
+    Raises:
+        TfwaveError: names what is at fault.
+    """
+    check_keras(model)
     for fault in _faults(model):
         raise TfwaveError(f"the model '{model.name}' {fault}")
 
@@ -82,15 +91,7 @@ def build(model: Any, element_spec: Any) -> None:
         TfwaveError: the model cannot be built from such batches, or a variable is in blocks or not on a parameter
             server.
     """
-    try:
-        with model.distribute_strategy.scope():
-            model._symbolic_build(data_batch=element_spec)
-    except (RuntimeError, TypeError, ValueError) as err:
-        reason = str(err).partition("\n")[0]
-        raise TfwaveError(
-            f"the model '{model.name}' cannot be built from batches of {element_spec} ({reason}): call it once"
-            " on a batch, under strategy.scope()"
-        ) from err
+    make_variables(model, element_spec)
     owners = (model, *optimizers_of(model))
     values = {v.path: v.value for owner in owners for v in owner.variables}
     _check_whole(values)
@@ -114,3 +115,20 @@ def _check_places(places: Mapping[str, str]) -> None:
                 f"the variable '{path}' is on {device or 'the chief'}, not on a parameter server: make the model"
                 " and its optimizer, and compile it, under strategy.scope()"
             )
+
+
+def make_variables(model: Any, element_spec: Any) -> None:
+    """Create the variables of a model, its metrics and its optimizer, those that are not there.
+
+    Raises:
+        TfwaveError: the model cannot be built from such batches.
+    """
+    try:
+        with model.distribute_strategy.scope():
+            model._symbolic_build(data_batch=element_spec)
+    except (RuntimeError, TypeError, ValueError) as err:
+        reason = str(err).partition("\n")[0]
+        raise TfwaveError(
+            f"the model '{model.name}' cannot be built from batches of {element_spec} ({reason}): call it once "
+            "on a batch, under the scope of its strategy if it has one"
+        ) from err

@@ -1,0 +1,97 @@
+"""Wavelet's tick-tock training as a callback for `fit`."""
+
+import threading
+from typing import Any
+
+from tfwave.errors import TfwaveError
+from tfwave.keras.fit_frame import FitFrame
+from tfwave.keras.hooks import Hooks
+from tfwave.keras.wave_ready import check_waves
+from tfwave.keras.wave_steps import WaveSteps
+from tfwave.runtime.waves.options import WaveOptions
+from tfwave.runtime.waves.state import WaveState
+
+
+class TickTockCallback(Hooks):
+    """Trains a Keras 3 model in waves: each begins its forward pass while the one before is in its backward pass.
+
+    Compile the model with ``steps_per_execution=waves``: `fit` then makes calls of `waves` batches, one for each
+    wave, in one graph (see `grappler_passes.tick_tock`).
+
+    1. Wave 0 has the model's own variables. Each further wave has copies of all that a step changes, weights,
+       slots, counters and moving statistics, which begin as wave 0's are at its first call. They share the
+       learning rate.
+    2. ``average="wave"`` is the paper's Eq. 1, a mean with the gradient of the wave before. The waves' weights
+       differ then, and those of the model, which are validated and saved, are wave 0's. ``average="batch"`` is data
+       parallel training: a call is one update by the mean gradient of its batches, and all weights stay equal.
+    3. An optimizer counts the updates of its wave: a schedule of the learning rate advances once a call.
+    4. Metrics and losses are over the batches of all waves, in their order; the random numbers of layers go on from
+       batch to batch, as in plain steps.
+    5. Where `waves` does not divide the number of batches, the rest of an epoch is plain steps of wave 0, with a
+       warning. After them Eq. 1 begins anew, or (``"batch"``) the further waves take wave 0's variables over.
+    6. When `fit` ends, also by an exception, the model's train function is as it was before. The further waves stay
+       in this object: another `fit` with it goes on where the last one ended. Use a new one after the model's
+       weights were loaded from elsewhere.
+    """
+
+    def __init__(self, waves: int = 2, average: str = "wave", offset: float = 0.0) -> None:
+        """Say how many waves, and what they average.
+
+        Args:
+            waves: batches of a call, 1 to 64.
+            average: ``"wave"`` or ``"batch"``.
+            offset: the share of a wave's backward pass, 0 to 1, after which the next begins; 0 is the paper's.
+
+        Raises:
+            PassError: a value out of range.
+        """
+        super().__init__()
+        self._options = WaveOptions(waves, average, offset)
+        self._state = WaveState()
+        self._trained: Any = None
+        self._before: Any = None
+        self._steps: WaveSteps | None = None
+        self._frame: FitFrame | None = None
+        self._lock = threading.RLock()  # the end of a fit may be noticed by another thread
+
+    @property
+    def state(self) -> Any:
+        """The variables of the further waves and the gradients kept from call to call, for a checkpoint.
+
+        ``tf.train.Checkpoint(model=model, waves=callback.state)`` saves and restores the training of all waves. It
+        has the states of the layers' random seeds, too, which Keras leaves out of such checkpoints.
+        """
+        return self._state.trackable
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Put the waves in the place of the model's train function.
+
+        Raises:
+            TfwaveError: the model cannot train in waves, or another one was trained with this callback.
+        """
+        del logs
+        check_waves(self.model, self._options.waves)
+        if self._trained is not None and self._trained is not self.model:
+            raise TfwaveError(
+                "this TickTockCallback holds the waves of another model: make one for each model"
+            )
+        with self._lock:
+            self._restore()
+            self._trained = self.model
+            self._before = self.model.train_function
+            self._steps = WaveSteps(self.model, self._options, self._state)
+            self.model.train_function = self._steps
+            self._frame = FitFrame.of_caller(on_end=self._restore)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Leave the model as it was."""
+        del logs
+        self._restore()
+
+    def _restore(self) -> None:
+        with self._lock:
+            if self._frame is not None:
+                self._frame.release()
+            if self._steps is not None and self._trained.train_function is self._steps:
+                self._trained.train_function = self._before
+            self._frame = self._steps = self._before = None

@@ -1,0 +1,138 @@
+"""The train function of a Keras 3 model in waves."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from tfwave.keras.ready import make_variables
+from tfwave.keras.steps import step_scope
+from tfwave.runtime.waves.function import WaveFunction
+from tfwave.runtime.waves.options import WaveOptions
+from tfwave.runtime.waves.state import WaveState
+from tfwave.runtime.waves.step import TracedStep, trace_step
+
+
+class WaveSteps:
+    """Takes the place of `model.train_function`: an iterator of batches goes in, logs come out.
+
+    1. A call takes one batch for each wave, and gives the logs of the last.
+    2. Metrics and the counters of random seeds are carried from wave to wave, as from step to step: all waves add
+       to the model's own.
+    3. Batches at the end of the data that are less than one for each wave are plain steps of wave 0. The wave after
+       them averages with none before (``average="wave"``), or the further waves take wave 0's variables over
+       (``"batch"``).
+    """
+
+    def __init__(self, model: Any, options: WaveOptions, state: WaveState) -> None:
+        self._model = model
+        self._options = options
+        self._state = state
+        self._functions: dict[str, tuple[TracedStep, WaveFunction]] = {}
+        self._carried: Sequence[Any] = ()
+        self._warned = False
+
+    def __call__(self, iterator: Iterator[Any]) -> Any:
+        """Run a call's waves.
+
+        Raises:
+            StopIteration: there are no batches.
+            TfwaveError: the model's step cannot run in waves.
+        """
+        batches = [_plain(batch) for batch in islice(iterator, self._options.waves)]
+        if not batches:
+            raise StopIteration
+        step, waves = self._of(_spec(iterator, batches[0]))
+        tensorflow: Any = __import__("tensorflow")
+        given = [(batch,) for batch in batches]
+        values: Any = [tensorflow.convert_to_tensor(variable._value) for variable in self._carried]
+        if len(batches) == self._options.waves:
+            logs, values = waves(given, values)
+        else:
+            logs, values = self._run_rest(step, given, values)
+        for variable, value in zip(self._carried, values, strict=True):
+            variable.assign(value)
+        return logs[-1]
+
+    def _run_rest(self, step: TracedStep, given: Sequence[Any], values: Any) -> tuple[list[Any], Any]:
+        """Case 3."""
+        self._warn(len(given))
+        logs: list[Any] = []
+        for one in given:
+            returned, values = step(one, values)
+            logs.append(returned)
+        if self._options.average == "batch":
+            self._state.follow()
+        else:
+            self._state.begin_anew()
+        return logs, values
+
+    def _warn(self, count: int) -> None:
+        if not self._warned:
+            waves = self._options.waves
+            warnings.warn(
+                f"the last {count} of an epoch's batches, too few for {waves} waves, are plain steps of wave 0: "
+                f"let {waves} divide the number of batches, and all steps run in waves",
+                stacklevel=3,
+            )
+        self._warned = True
+
+    def _of(self, spec: Any) -> tuple[TracedStep, WaveFunction]:
+        key = repr(spec)
+        if key not in self._functions:
+            step = self._trace(spec)
+            self._functions[key] = step, WaveFunction(step, self._options, self._state)
+        return self._functions[key]
+
+    def _trace(self, spec: Any) -> TracedStep:
+        tensorflow: Any = __import__("tensorflow")
+        make_variables(self._model, spec)
+        seeds = _seeds(self._model)
+        self._carried = list({id(v): v for v in (*self._model.metrics_variables, *seeds)}.values())
+        self._state.hold(seed._value for seed in seeds)
+        specs = [tensorflow.TensorSpec(v.shape, v.dtype) for v in self._carried]
+        return trace_step(tensorflow.autograph.experimental.do_not_convert(self._step()), (spec,), specs)
+
+    def _step(self) -> Callable[[Sequence[Any], Any], Any]:
+        model, carried = self._model, self._carried
+
+        def on_replica(values: Sequence[Any], batch: Any) -> Any:
+            with step_scope(carried, values, ()) as scope:
+                logs = model.train_step(batch)
+                return logs, [scope.get_current_value(variable) for variable in carried]
+
+        def step(values: Sequence[Any], batch: Any) -> Any:
+            return model.distribute_strategy.run(on_replica, args=(values, batch))
+
+        return step
+
+
+def _seeds(model: Any) -> Sequence[Any]:
+    """The states of the layers' random seeds."""
+    return [seed.state for layer in model._flatten_layers() for seed in layer._seed_generators]
+
+
+def _plain(batch: Any) -> Any:
+    """A batch as Keras steps take it: None where a dataset says so by an Optional."""
+    tensorflow: Any = __import__("tensorflow")
+    return tensorflow.nest.map_structure(_without(tensorflow.experimental.Optional), batch)
+
+
+def _spec(iterator: Any, batch: Any) -> Any:
+    """The `tf.TypeSpec`s of the batches of an iterator; those of one batch if it does not tell."""
+    tensorflow: Any = __import__("tensorflow")
+    if hasattr(iterator, "element_spec"):
+        return tensorflow.nest.map_structure(_without(tensorflow.OptionalSpec), iterator.element_spec)
+    return tensorflow.nest.map_structure(_spec_of, batch)
+
+
+def _without(kind: Any) -> Callable[[Any], Any]:
+    def kept(leaf: Any) -> Any:
+        return None if isinstance(leaf, kind) else leaf
+
+    return kept
+
+
+def _spec_of(leaf: Any) -> Any:
+    tensorflow: Any = __import__("tensorflow")
+    return None if leaf is None else tensorflow.type_spec_from_value(leaf)
