@@ -1,4 +1,4 @@
-"""Ordering the transfers of a `tf.distribute` strategy, and letting its steps overlap."""
+"""Ordering the transfers of a `tf.distribute` strategy, letting its steps overlap, and training in waves."""
 
 from tfwave.distribute.blocks import blocks as blocks
 from tfwave.distribute.figures import Figures as Figures
@@ -7,5 +7,7 @@ from tfwave.distribute.overlap import overlap as overlap
 from tfwave.distribute.placement import Placed as Placed
 from tfwave.distribute.placement import place as place
 from tfwave.distribute.schedule import Schedule as Schedule
+from tfwave.distribute.waves import InWaves as InWaves
+from tfwave.distribute.waves import in_waves as in_waves
 from tfwave.distribute.wrap import schedule_of as schedule_of
 from tfwave.distribute.wrap import wrap as wrap

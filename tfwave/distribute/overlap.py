@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
+from tfwave.distribute.waves import is_mirrored
 from tfwave.distribute.wrap import schedule_of
 from tfwave.errors import EnforcerError
 from tfwave.runtime.unroll import unrolled
@@ -114,12 +115,17 @@ def overlap(step: Callable[..., Any], steps: int | None = None, *, strategy: Any
         strategy: what `tfwave.distribute.wrap` returned; needed where `steps` is None.
 
     Raises:
-        EnforcerError: no step, or neither steps nor a wrapped strategy.
+        EnforcerError: no step, neither steps nor a wrapped strategy, or a strategy without parameter servers.
     """
     if steps is None and strategy is None:
         raise EnforcerError("how many steps? Give steps, or the wrapped strategy whose planner chooses")
     if steps is not None and steps < 1:
         raise EnforcerError(f"cannot overlap {steps} steps: give at least 1")
+    if is_mirrored(strategy):
+        raise EnforcerError(
+            f"the steps of a {type(strategy).__name__} do not overlap (steps={steps}): "
+            "train in waves, with tfwave.distribute.in_waves"
+        )
     return Overlap(step, step_choice(getattr(step, "__name__", "a step"), steps, strategy))
 
 

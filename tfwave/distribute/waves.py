@@ -1,0 +1,162 @@
+"""Training steps of a `MirroredStrategy` in waves, on all replicas at once (Wavelet's tick-tock)."""
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfwave.errors import EnforcerError
+from tfwave.runtime.waves.function import WaveFunction
+from tfwave.runtime.waves.options import WaveOptions
+from tfwave.runtime.waves.replicas import replicas_inlined
+from tfwave.runtime.waves.state import WaveState
+from tfwave.runtime.waves.step import TracedStep, specs_of, trace_step
+
+_ATTRIBUTE = "_tfwave_waves"
+_log = logging.getLogger("tfwave")
+
+
+class InWaves:
+    """A step of which each call runs one for each wave; see `in_waves`."""
+
+    def __init__(self, step: Callable[..., Any], strategy: Any, options: WaveOptions) -> None:
+        """Nothing is traced before the first call."""
+        self._step = step
+        self._strategy = strategy
+        self._options = options
+        self._state = WaveState()
+        self._traced: dict[str, TracedStep] = {}
+        self._functions: dict[str, WaveFunction] = {}
+        self._has_rested = False
+
+    @property
+    def waves(self) -> int:
+        """How many batches a call trains."""
+        return self._options.waves
+
+    @property
+    def state(self) -> Any:
+        """The variables of the further waves, for a checkpoint beside those of wave 0, which are the user's own."""
+        return self._state.trackable
+
+    def __call__(self, *batches: Any) -> list[Any]:
+        """Train a batch in each wave; what the step returned for each.
+
+        Raises:
+            EnforcerError: no batch, or more than waves; or an iterator in place of a batch.
+            PassError, GraphError: the step cannot run in waves; names the node.
+        """
+        if not 1 <= len(batches) <= self.waves:
+            raise EnforcerError(f"a call trains a batch for each of {self.waves} waves, not {len(batches)}")
+        given = [self._arguments(batch) for batch in batches]
+        kinds = [repr(specs_of(args)) for args in given]
+        if len(given) == self.waves and len(set(kinds)) == 1:
+            return self._function(kinds[0], given[0])(given)[0]
+        return self._run_rest(given, kinds)
+
+    def begin_anew(self) -> None:
+        """Let all waves go on from the weights that wave 0 has: for a call after a restore of those alone."""
+        self._state.follow()
+        self._state.begin_anew()
+
+    def _arguments(self, batch: Any) -> tuple[Any, ...]:
+        python = getattr(self._step, "python_function", self._step)
+        return tuple(batch) if len(inspect.signature(python).parameters) > 1 else (batch,)
+
+    def _function(self, kind: str, args: Any) -> WaveFunction:
+        if kind not in self._functions:
+            self._functions[kind] = WaveFunction(self._trace(kind, args), self._options, self._state)
+        return self._functions[kind]
+
+    def _trace(self, kind: str, args: Any) -> TracedStep:
+        if kind not in self._traced:
+            with replicas_inlined(self._strategy):
+                traced = trace_step(self._step, args)
+            _check_batch(traced.leaves(args))
+            self._traced[kind] = traced
+        return self._traced[kind]
+
+    def _run_rest(self, given: Sequence[Any], kinds: Sequence[str]) -> list[Any]:
+        """Plain steps of wave 0, which the other waves then follow, or after which they begin anew."""
+        if not self._has_rested:
+            _log.warning(
+                "tfwave: %d batches, where %d of one shape are a call, are plain steps of wave 0: "
+                "let waves divide the number of batches",
+                len(given),
+                self.waves,
+            )
+        self._has_rested = True
+        results = [self._trace(kind, args)(args)[0] for kind, args in zip(kinds, given, strict=True)]
+        if self._options.average == "batch":
+            self._state.follow()
+        else:
+            self._state.begin_anew()
+        return results
+
+
+def in_waves(step: Callable[..., Any], *, strategy: Any) -> InWaves:
+    """Train the replicas of a wrapped `MirroredStrategy` in waves, in a custom loop.
+
+    A call takes a batch for each wave, each as `step` takes it, and gives a list of what `step` returned::
+
+        strategy = tfwave.distribute.wrap(tf.distribute.MirroredStrategy(), waves=2)
+        ...
+        train = tfwave.distribute.in_waves(step, strategy=strategy)
+        batches = iter(strategy.experimental_distribute_dataset(dataset))
+        while pair := list(itertools.islice(batches, train.waves)):
+            losses = train(*pair)
+
+    1. On each device wave w + 1 begins when wave w has ended its forward pass on all devices, and a share `offset`
+       of its backward pass. Gradients are reduced over the replicas in each wave, then averaged over waves.
+    2. ``average="batch"`` gives the weights of plain data parallel training with `waves` times the replicas, one
+       update a call. ``average="wave"`` is the paper's Eq. 1: each wave updates weights of its own, by the mean of
+       its gradient and that of the wave before. See `grappler_passes.tick_tock`.
+    3. The strategy's variables are those of wave 0: these are read, saved and evaluated. What replicas keep for
+       themselves, such as the moving averages of a batch norm, is of wave 0's batches there. The copies for further
+       waves, slots of optimizers too, begin as wave 0's are at the first call. `InWaves.state` holds them for a
+       checkpoint; after a restore without it, call `InWaves.begin_anew`.
+    4. Fewer batches than waves, or of different shapes, are plain steps of wave 0, with a warning.
+    5. The state of a random generator is a variable, too, so that all waves draw alike. To draw apart, let seeds
+       come with the batches (`tf.random.stateless_uniform`).
+
+    Args:
+        step: a `tf.function`, or its Python function, that calls ``strategy.run``. It takes the batch; one of
+            several parameters takes the parts of the batch, a tuple. It draws no batch itself.
+        strategy: what `tfwave.distribute.wrap` returned.
+
+    Raises:
+        EnforcerError: the strategy was not wrapped with `waves`.
+    """
+    options: WaveOptions | None = getattr(strategy, _ATTRIBUTE, None)
+    if options is None:
+        raise EnforcerError(
+            f"this {type(strategy).__name__} has no waves: "
+            "tfwave.distribute.wrap(tf.distribute.MirroredStrategy(...), waves=2) gives it some"
+        )
+    return InWaves(step, strategy, options)
+
+
+def _check_batch(leaves: Sequence[Any]) -> None:
+    if any(getattr(leaf.dtype, "name", "") == "resource" for leaf in leaves):
+        raise EnforcerError(
+            "the step takes an iterator, from which waves would draw in any order: let it take a batch, and call "
+            "with next(iterator) for each wave"
+        )
+
+
+def is_mirrored(strategy: Any) -> bool:
+    """Is it a `tf.distribute.MirroredStrategy`?"""
+    return any(kind.__name__ == "MirroredStrategy" for kind in type(strategy).__mro__)
+
+
+def give_waves(strategy: Any, options: WaveOptions) -> None:
+    """Let a strategy know its waves.
+
+    Raises:
+        EnforcerError: it has some, or is to have only one.
+    """
+    if hasattr(strategy, _ATTRIBUTE):
+        raise EnforcerError("this strategy is wrapped already: wrap it once")
+    if options.waves == 1:
+        raise EnforcerError("a MirroredStrategy has no transfers to order, it trains in waves: give waves=2")
+    setattr(strategy, _ATTRIBUTE, options)
