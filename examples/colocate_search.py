@@ -44,7 +44,10 @@ def main() -> None:
     jobs = [tfwave.colocate.Job(f"rate {rate}", training(rate), [batch] * STEPS) for rate in RATES]
     results = tfwave.colocate.run(jobs)
     for name, result in results.items():
-        print(f"{name}: loss {result.values[-1]:.4f} after {result.steps} steps")
+        waited = result.waited_seconds / result.seconds
+        print(
+            f"{name}: loss {result.values[-1]:.4f} after {result.steps} steps; waited {waited:.0%} of the time"
+        )
     best = min(results, key=lambda name: results[name].values[-1])
     peak = tf.config.experimental.get_memory_info("CPU:0")["current"]
     print(

@@ -5,142 +5,152 @@ A process of its own: the pool is there once for all that a process runs.
 
 import gc
 import json
+import os
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
 from typing import Any
 
-import tfwave.colocate as colocation
+import numpy as np
 
-POOL, SHARED = "128MiB", "56MiB"
-colocation.limit_memory(POOL)
+from tests.numerics.colocated_jobs import (
+    BATCH,
+    WIDTH,
+    Keras,
+    Session,
+    Trained,
+    batches,
+    forget_peak,
+    losses,
+    peak,
+)
+from tfwave.colocate import Job, run
+from tfwave.colocate.size import parse_size
+from tfwave.runtime.group_barriers import Watch
+from tfwave.runtime.live.grappler import in_grappler
+from tfwave.runtime.pool import pool_in_use
 
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-
-from tfwave.colocate.size import parse_size  # noqa: E402
-from tfwave.runtime.group_barriers import Watch  # noqa: E402
-from tfwave.runtime.live.grappler import in_grappler  # noqa: E402
-
-v1 = tf.compat.v1
-WIDTH, BATCH, LAYERS, STEPS = 256, 1024, 6, 12
-FAILS_AFTER = 8
-
-
-def weights(seed: int) -> list[np.ndarray]:
-    generator = np.random.default_rng(seed)
-    return [generator.standard_normal((WIDTH, WIDTH), np.float32) * 0.05 for _ in range(LAYERS)]
-
-
-def batches(seed: int, count: int = STEPS) -> list[np.ndarray]:
-    generator = np.random.default_rng(seed)
-    return [generator.standard_normal((BATCH, WIDTH), np.float32) for _ in range(count)]
+SHARED = "72MiB"
+STEPS, FAILS_AFTER, FEW_STEPS = 12, 8, 6
+MB = 1 << 20
 
 
-class Trained:
-    """A `tf.function` with a nested function, a branch and a loop in it."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.variables = [tf.Variable(value) for value in weights(seed)]
-        self.step = tf.function(self._step)
-
-    @tf.function
-    def _layer(self, hidden: Any, number: int) -> Any:
-        return tf.nn.relu(hidden @ self.variables[number])
-
-    def _step(self, batch: Any) -> Any:
-        with tf.GradientTape() as tape:
-            hidden = batch
-            for number in range(LAYERS):
-                hidden = self._layer(hidden, number)
-            hidden = tf.cond(tf.reduce_sum(hidden) > 0.0, lambda: hidden * 2.0, lambda: tf.tanh(hidden))
-            turns = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, h * 0.9), (0, hidden))
-            loss = tf.reduce_mean((turns[1] - batch) ** 2)
-        for variable, gradient in zip(self.variables, tape.gradient(loss, self.variables), strict=True):
-            variable.assign_sub(0.05 * gradient)
-        return loss
-
-    def alone(self, data: list[np.ndarray]) -> list[str]:
-        return [self.step(tf.constant(batch)).numpy().tobytes().hex() for batch in data]
-
-
-class Session:
-    """The like of it in a session."""
-
-    def __init__(self, seed: int) -> None:
-        with tf.Graph().as_default() as graph:
-            self.batch = v1.placeholder(tf.float32, [BATCH, WIDTH])
-            hidden = self.batch
-            for number, value in enumerate(weights(seed)):
-                hidden = tf.nn.relu(
-                    hidden @ v1.get_variable(f"w{number}", initializer=value, use_resource=True)
-                )
-            self.loss = tf.reduce_mean((hidden - self.batch) ** 2)
-            self.train = v1.train.MomentumOptimizer(0.05, 0.9).minimize(self.loss)
-            init = v1.global_variables_initializer()
-        self.session = v1.Session(graph=graph)
-        self.session.run(init)
-
-    @property
-    def step(self) -> colocation.SessionStep:
-        return colocation.SessionStep(self.session, [self.loss, self.train], [self.batch])
-
-    def alone(self, data: list[np.ndarray]) -> list[str]:
-        fetches = [self.loss, self.train]
-        return [self.session.run(fetches, {self.batch: batch})[0].tobytes().hex() for batch in data]
-
-
-def failing(data: list[np.ndarray]) -> Iterator[np.ndarray]:
+def failing(data: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
     yield from data[:FAILS_AFTER]
     raise ValueError("no more data")
 
 
-def losses(values: tuple[Any, ...]) -> list[str]:
-    return [(value[0] if isinstance(value, list) else value).tobytes().hex() for value in values]
-
-
-def main() -> None:
-    made = {"one": (Trained, 1), "two": (Trained, 2), "session": (Session, 3)}
+def beside() -> dict[str, Any]:
+    """Jobs that end with their batches, that fail, and that end too soon to be planned."""
+    made = {"one": (Trained, 1), "two": (Trained, 2), "session": (Session, 3), "keras": (Keras, 7)}
     data = {name: batches(seed, STEPS + 2) for name, (_, seed) in made.items()}
     alone = {name: kind(seed).alone(data[name]) for name, (kind, seed) in made.items()}
     gc.collect()
-    beside = {name: kind(seed) for name, (kind, seed) in made.items()}
-    before = {name: job.alone(data[name][:1]) for name, job in beside.items()}
+    jobs = {name: kind(seed) for name, (kind, seed) in made.items()}
+    before = {name: job.alone(data[name][:1]) for name, job in jobs.items()}
     breaks, mixed, short = Trained(4), Trained(5), Trained(6)
     odd = [*batches(5, 7), np.zeros((3, WIDTH), np.float32)]
-    tf.config.experimental.reset_memory_stats("CPU:0")
-    results = colocation.run(
+    forget_peak()
+    results = run(
         [
-            *[colocation.Job(name, job.step, data[name][1:-1]) for name, job in beside.items()],
-            colocation.Job("breaks", breaks.step, failing(batches(4))),
-            colocation.Job("mixed", mixed.step, odd),
-            colocation.Job("short", short.step, batches(6, 2)),
+            *[Job(name, job.step, map(job.batch, data[name][1:-1])) for name, job in jobs.items()],
+            Job("breaks", breaks.step, failing(batches(4, STEPS))),
+            Job("mixed", mixed.step, odd),
+            Job("short", short.step, batches(6, 2)),
         ],
         SHARED,
     )
-    peak = tf.config.experimental.get_memory_info("CPU:0")["peak"]
+    most = peak()
     with in_grappler(watch := Watch()):
-        after = {name: job.alone(data[name][-1:]) for name, job in beside.items()}
+        after = {name: job.alone(data[name][-1:]) for name, job in jobs.items()}
     assert results.plan is not None
     assert results.figures is not None
-    sys.stdout.write(
-        json.dumps(
-            {
-                "made": STEPS,
-                "fails after": FAILS_AFTER,
-                "alone": alone,
-                "beside": {name: before[name] + losses(results[name].values) + after[name] for name in made},
-                "steps": {name: result.steps for name, result in results.items()},
-                "errors": {name: str(r.error) for name, r in results.items() if r.error is not None},
-                "optimized again": len(watch.seen),
-                "groups": {job.name: len(job.groups) for job in results.plan.jobs},
-                "peak": peak,
-                "limit": parse_size(SHARED),
-                "admitted": results.figures.admitted,
-                "released": results.figures.released,
-            }
-        )
+    return {
+        "made": STEPS,
+        "fails after": FAILS_AFTER,
+        "alone": alone,
+        "beside": {name: before[name] + losses(results[name].values) + after[name] for name in made},
+        "steps": {name: result.steps for name, result in results.items()},
+        "seconds": {name: [result.waited_seconds, result.seconds] for name, result in results.items()},
+        "errors": {name: str(r.error) for name, r in results.items() if r.error is not None},
+        "optimized again": len(watch.seen),
+        "groups": {job.name: len(job.groups) for job in results.plan.jobs},
+        "peak": most,
+        "limit": parse_size(SHARED),
+        "admitted": results.figures.admitted,
+        "released": results.figures.released,
+        "waited": [results.figures.waited_seconds, results.figures.longest_wait_seconds],
+    }
+
+
+def without_room() -> dict[str, Any]:
+    """Beside a job of a higher priority one has no room, and one would slow it down; both go on alone."""
+    rows = {"huge": 4 * BATCH, "large": 2 * BATCH, "small": BATCH}
+    data = {name: batches(8, FEW_STEPS, count) for name, count in rows.items()}
+    jobs = {name: Trained(8) for name in rows}
+    first = {"small": {"priority": 1, "slowed_at_most": 0.25}}
+    results = run(
+        [Job(name, job.step, data[name], **first.get(name, {})) for name, job in jobs.items()],
+        pool_in_use() + 40 * MB,
     )
+    made = {name: result.steps for name, result in results.items()}
+    found = {name: losses(result.values) for name, result in results.items()}
+    return {
+        "steps": made,
+        "all": FEW_STEPS,
+        "errors": {name: str(result.error) for name, result in results.items()},
+        "planned": [job.name for job in results.plan.jobs] if results.plan else [],
+        "found": {name: found[name] + job.alone(data[name][made[name] :]) for name, job in jobs.items()},
+        "alone": {name: Trained(8).alone(own) for name, own in data.items()},
+    }
+
+
+class Endless:
+    """Batches over and over; after some of them, Ctrl-C is pressed."""
+
+    def __init__(self, data: Sequence[np.ndarray], pressed_after: int | None = None) -> None:
+        self.data = data
+        self.pressed_after = pressed_after
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        for batch in cycle(self.data):
+            self.taken += 1
+            yield batch
+            if self.taken == self.pressed_after:
+                os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupted(pressed_after: int) -> dict[str, Any]:
+    """Endless trainings; each makes two more steps alone when they were stopped."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    jobs = {"one": Trained(1), "two": Trained(2)}
+    data = {"one": Endless(batches(1, 3), pressed_after), "two": Endless(batches(2, 3))}
+    raised = False
+    try:
+        run([Job(name, job.step, data[name]) for name, job in jobs.items()])
+    except KeyboardInterrupt:
+        raised = True
+    left = [thread.name for thread in threading.enumerate() if thread.name.startswith("tfwave-")]
+    steps = {name: own.taken for name, own in data.items()}
+    fed = {name: list(islice(cycle(data[name].data), steps[name] + 2)) for name in jobs}
+    alone = {"one": Trained(1), "two": Trained(2)}
+    return {
+        "raised": raised,
+        "left": left,
+        "steps": steps,
+        "found": [job.alone(fed[name][-2:]) for name, job in jobs.items()],
+        "alone": [job.alone(fed[name])[-2:] for name, job in alone.items()],
+    }
+
+
+def main() -> None:
+    found = beside()
+    found["without room"] = without_room()
+    found["interrupted"] = {"measured": interrupted(3), "beside": interrupted(9)}
+    sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":

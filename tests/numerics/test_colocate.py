@@ -13,28 +13,36 @@ import tensorflow as tf
 from tfwave.colocate import Job, run
 from tfwave.errors import EnforcerError
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
+def said_by(module: str, *arguments: str) -> dict[str, Any]:
+    """What a process with a pool of its own prints."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TF_CPU", "TF_ENABLE"))}
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.numerics.colocated"],
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env=kept | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=170,
     )
-    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert ran.returncode == 0, (ran.stdout + ran.stderr)[-2000:]
     return json.loads(ran.stdout)
 
 
-def test_functions_and_sessions_compute_the_same_beside_each_other_and_after(found: dict[str, Any]) -> None:
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return said_by("tests.numerics.colocated")
+
+
+def test_functions_sessions_and_keras_models_compute_the_same_beside_each_other_and_after(
+    found: dict[str, Any],
+) -> None:
+    assert sorted(found["alone"]) == ["keras", "one", "session", "two"]
     assert found["beside"] == found["alone"]
     assert all(len(set(losses)) == found["made"] + 2 for losses in found["alone"].values())
 
@@ -58,9 +66,41 @@ def test_groups_ask_and_none_goes_without_room(found: dict[str, Any]) -> None:
     assert found["peak"] <= found["limit"]
 
 
+def test_what_each_waited_is_told(found: dict[str, Any]) -> None:
+    waited, longest = found["waited"]
+    assert sum(own for own, _ in found["seconds"].values()) == pytest.approx(waited)
+    assert all(0 <= own <= whole for own, whole in found["seconds"].values())
+    assert 0 < longest <= waited
+
+
+def test_jobs_without_room_keep_their_first_steps_and_let_the_others_go_on(found: dict[str, Any]) -> None:
+    left_out = found["without room"]
+    assert left_out["steps"] == {"huge": 4, "large": 4, "small": left_out["all"]}
+    assert "the job 'huge' alone peaks at" in left_out["errors"]["huge"]
+    assert "the steps of the job 'small' come" in left_out["errors"]["large"]
+    assert (left_out["errors"]["small"], left_out["planned"]) == ("None", ["small"])
+    assert left_out["found"] == left_out["alone"]
+
+
+@pytest.mark.parametrize("when", ["measured", "beside"])
+def test_ctrl_c_lets_each_job_end_its_step(when: str, found: dict[str, Any]) -> None:
+    stopped = found["interrupted"][when]
+    assert (stopped["raised"], stopped["left"]) == (True, [])
+    assert stopped["found"] == stopped["alone"]
+    assert (stopped["steps"]["two"] == 0) == (when == "measured")
+
+
 def test_what_ran_before_runs_again(found: dict[str, Any]) -> None:
     """TensorFlow still has it, as it was: it optimizes nothing."""
     assert found["optimized again"] == 0
+
+
+def test_jobs_come_and_go_and_are_killed_in_a_limited_pool() -> None:
+    """The process itself checks that it never runs out of memory, and that a step computes what it does alone."""
+    soaked = said_by("tools.bench.colocation_soak", "--iterations", "100")
+    assert soaked["visits"] == 200
+    assert min(soaked["kills"], soaked["cancellations"], soaked["waited"]) > 0
+    assert (soaked["ledger_at_the_end"], soaked["let_through"]) == ({}, 0)
 
 
 def test_a_pool_without_a_limit_is_refused() -> None:

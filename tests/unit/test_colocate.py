@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from typing import ClassVar, Self
 
 import pytest
 
@@ -10,16 +11,21 @@ from tests.graphs import WORKER
 from tests.grouped import graph_of, group, profile_of
 from tfwave.colocate.advice import advise, largest_scale
 from tfwave.colocate.colocating import run as run_jobs
+from tfwave.colocate.fitting import fit
 from tfwave.colocate.job import Job, SessionStep
+from tfwave.colocate.life import Life
 from tfwave.colocate.profile import find_graph, profile_step
+from tfwave.colocate.results import Results
 from tfwave.colocate.size import parse_size
 from tfwave.cost.file import FileCosts
-from tfwave.errors import EnforcerError, PlanError
+from tfwave.errors import EnforcerError, GraphError, PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import JobStep
 from tfwave.memory.profile import OpMemory
 from tfwave.memory.schedule import GroupedJob
+from tfwave.memory.waves import room
+from tfwave.runtime.ledger import LedgerFigures, LedgerJob
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace
 from tfwave.runtime.trace.xplane import OpRun
 
@@ -139,6 +145,42 @@ def job_step(name: str, held: int, resident: int = 0) -> JobStep:
     return JobStep(name, GraphView.of(graph), profile, FileCosts({"up": 1.0, "down": 1.0}, {}))
 
 
+def test_what_does_not_fit_at_all_is_left_out() -> None:
+    found = fit([job_step("b", 60), job_step("large", 200), job_step("a", 60)], 130)
+    assert found.plan is not None
+    assert [job.name for job in found.plan.jobs] == ["a", "b"]
+    assert list(found.left_out) == ["large"]
+    assert isinstance(found.left_out["large"], PlanError)
+    assert "the job 'large' alone peaks at 200 bytes" in str(found.left_out["large"])
+    assert fit([job_step("large", 200)], 130).plan is None
+
+
+def test_of_jobs_that_do_not_fit_together_the_first_are_taken() -> None:
+    """98 bytes are left by the margin; each holds 40 between its steps, and takes 10 more within."""
+    steps = [job_step(name, 10, resident=40) for name in ("c", "a", "b")]
+    found = fit(steps, 100)
+    assert found.plan is not None
+    assert [job.name for job in found.plan.jobs] == ["a", "c"]
+    assert "take fewer jobs" in str(found.left_out["b"])
+    assert fit(steps[:2], 100).left_out == {}
+
+
+def test_a_step_that_cannot_be_planned_leaves_the_others_alone() -> None:
+    sound = job_step("sound", 10)
+    broken = JobStep("broken", sound.view, profile_of(("gone", 1, 0, 0)), sound.costs)
+    found = fit([broken, sound], 100)
+    assert found.plan is not None
+    assert [job.name for job in found.plan.jobs] == ["sound"]
+    assert isinstance(found.left_out["broken"], GraphError)
+
+
+def test_a_job_that_fails_says_so_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    life = Life(Job("a", SessionStep(None, None), ()))
+    life.fail(ValueError("no more data"))
+    assert caplog.messages == ["tfwave: the job 'a' failed after 0 steps: no more data"]
+    assert isinstance(life.result(0.0).error, ValueError)
+
+
 def test_advice_on_jobs_that_fit_and_that_do_not() -> None:
     both = [job_step("a", 100), job_step("b", 100)]
     wide = advise(both, 1000)
@@ -161,7 +203,7 @@ def test_advice_needs_jobs_with_names_of_their_own() -> None:
 
 def test_what_is_resident_does_not_grow_with_the_batch() -> None:
     """98 bytes of 100 are left by the margin, 50 of them resident in all."""
-    jobs = [GroupedJob("a", (group(16), group(-16)), 20), GroupedJob("b", (group(8), group(-8)), 30)]
+    jobs = [GroupedJob("a", (group(0, 16),), 20), GroupedJob("b", (group(0, 8),), 30)]
     assert largest_scale(jobs, 100) == 3.0
     assert largest_scale(jobs[1:], 100) == 8.5
     assert largest_scale(jobs, 40) == 0.0
@@ -186,6 +228,67 @@ def test_jobs_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job("twin", SessionStep(None, None), ())
     with pytest.raises(PlanError, match="two jobs are named 'twin'"):
         run_jobs([job, job])
+
+
+class NotedLedger:
+    """Says which rooms it was opened with; a later one may refuse its jobs."""
+
+    rooms: ClassVar[list[tuple[int, int]]] = []
+    refuses: ClassVar[bool] = False
+
+    def __init__(self, alone: int, shared: int, _: float) -> None:
+        self.rooms.append((alone, shared))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def add(self, job: LedgerJob) -> None:
+        if self.refuses:
+            raise EnforcerError(f"the job '{job.name}' does not fit even alone")
+
+    def figures(self) -> LedgerFigures:
+        return LedgerFigures(0, 0, 0.0, 0.0, 0, (), {}, {})
+
+
+def planned_run(monkeypatch: pytest.MonkeyPatch, *in_use: int) -> Results:
+    """`run` of a job of 60 bytes, 10 of them between its steps, in a pool of 1000; `in_use` in turn."""
+    asked = iter(in_use)
+    step = profile_step("j", CHAIN, [traced(Allocation(STEP, "a", 50, 0.5, 12.0))], resident=10)
+    for name, value in {
+        "pool_limit": lambda: 1000,
+        "pool_in_use": lambda: next(asked),
+        "load_barrier_op": lambda: None,
+        "measure": lambda life: step,
+        "insert_barriers": lambda *_: lambda: None,
+        "train_beside": lambda *_: None,
+        "Ledger": NotedLedger,
+    }.items():
+        monkeypatch.setattr(f"tfwave.colocate.colocating.{name}", value)
+    monkeypatch.setattr(NotedLedger, "rooms", [])
+    return run_jobs([Job("j", SessionStep(None, None), ())])
+
+
+def test_what_the_instances_with_barriers_hold_is_taken_off_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = planned_run(monkeypatch, 100, 300)
+    assert results["j"].error is None
+    assert NotedLedger.rooms == [
+        (room(free, 1) - 10, room(free, 2) - 10) for free in (1000 - 100, 1000 - 300)
+    ]
+
+
+def test_a_job_that_has_no_room_beside_the_instances_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NotedLedger, "refuses", True)
+    results = planned_run(monkeypatch, 100, 990)
+    assert "'j' does not fit even alone" in str(results["j"].error)
+
+
+def test_a_pool_that_is_full_before_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = planned_run(monkeypatch, 1000, 1000)
+    assert results.plan is None
+    assert "the pool is full before any step: 1000 bytes of 1000" in str(results["j"].error)
 
 
 def test_importing_colocate_does_not_import_tensorflow() -> None:

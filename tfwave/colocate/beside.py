@@ -34,19 +34,14 @@ def train_beside(ledger: Ledger, jobs: Sequence[Barred]) -> None:
         EnforcerError: then a step did not end in time.
     """
     stopping = threading.Event()
-    threads = [
-        threading.Thread(
-            target=_live, args=(ledger, job, stopping), name=f"tfwave-{job.life.job.name}", daemon=True
-        )
-        for job in jobs
-    ]
-    for thread in threads:
-        thread.start()
+    threads = [_Thread(ledger, job, stopping) for job in jobs]
     try:
+        for thread in threads:
+            thread.start()
         _wait(threads, jobs)
     finally:
         stopping.set()
-        _join(threads)
+        _end([thread for thread in threads if thread.ident is not None])
 
 
 @contextmanager
@@ -59,33 +54,46 @@ def left_where_ended(ledger: Ledger, life: Life) -> Generator[None]:
             ledger.remove(life.job.name)
 
 
-def _live(ledger: Ledger, job: Barred, stopping: threading.Event) -> None:
-    """The thread of a job."""
+class _Thread(threading.Thread):
+    """Of a job. It tells itself that it has ended: a `join` that is interrupted makes it look so before."""
 
-    def step(*batch: object) -> object:
-        with ledger.step(job.life.job.name):
-            return job.run(*batch)
+    def __init__(self, ledger: Ledger, job: Barred, stopping: threading.Event) -> None:
+        super().__init__(name=f"tfwave-{job.life.job.name}", daemon=True)
+        self.ended = threading.Event()
+        self._ledger = ledger
+        self._job = job
+        self._stopping = stopping
 
-    with left_where_ended(ledger, job.life):
-        while not stopping.is_set() and job.life.advance(step):
-            pass
+    def run(self) -> None:
+        """Make steps."""
+        try:
+            with left_where_ended(self._ledger, self._job.life):
+                while not self._stopping.is_set() and self._job.life.advance(self._step):
+                    pass
+        finally:
+            self.ended.set()
+
+    def _step(self, *batch: object) -> object:
+        with self._ledger.step(self._job.life.job.name):
+            return self._job.run(*batch)
 
 
-def _wait(threads: Sequence[threading.Thread], jobs: Sequence[Barred]) -> None:
+def _wait(threads: Sequence[_Thread], jobs: Sequence[Barred]) -> None:
     said = time.monotonic()
-    while alive := [thread for thread in threads if thread.is_alive()]:
-        alive[0].join(_TICK_SECONDS)
+    while alive := [thread for thread in threads if not thread.ended.is_set()]:
+        alive[0].ended.wait(_TICK_SECONDS)
         if time.monotonic() - said > _SAY_SECONDS:
             said = time.monotonic()
             steps = ", ".join(f"{job.life.job.name} {job.life.steps}" for job in jobs)
             _log.info("tfwave: steps so far: %s", steps)
 
 
-def _join(threads: Sequence[threading.Thread]) -> None:
+def _end(threads: Sequence[_Thread]) -> None:
     """Each ends with its step."""
     end = time.monotonic() + _STOP_SECONDS
     for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    stuck = [thread.name for thread in threads if thread.is_alive()]
+        if thread.ended.wait(max(0.0, end - time.monotonic())):
+            thread.join()
+    stuck = [thread.name for thread in threads if not thread.ended.is_set()]
     if stuck:
         raise EnforcerError(f"a step of {', '.join(stuck)} does not end: it is left behind")

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.colocate.beside import Barred, left_where_ended, train_beside
+from tfwave.colocate.fitting import Fit, fit
 from tfwave.colocate.job import Job
 from tfwave.colocate.life import Life
-from tfwave.colocate.measure import insert_barriers, measure
+from tfwave.colocate.measure import insert_barriers, ledger_job, measure
 from tfwave.colocate.profile import ProfiledStep
 from tfwave.colocate.results import Results
 from tfwave.colocate.size import parse_size
-from tfwave.errors import PlanError
-from tfwave.memory.colocation import Colocation, colocate
-from tfwave.memory.schedule import GroupedJob
+from tfwave.errors import EnforcerError, PlanError
+from tfwave.memory.colocation import Colocation
 from tfwave.memory.waves import room
 from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
-from tfwave.runtime.ledger import Ledger, LedgerFigures, LedgerJob, load_barrier_op
+from tfwave.runtime.ledger import Ledger, LedgerFigures, load_barrier_op
 from tfwave.runtime.pool import pool_in_use, pool_limit
 
 _log = logging.getLogger("tfwave")
@@ -42,12 +42,18 @@ def run(jobs: Sequence[Job], memory_limit: str | int | None = None, *, wait_seco
 
     1. Each job makes its first steps alone: one to warm up, three that are traced, and one with its barriers. They
        are steps as any other.
-    2. A plan cuts each step into node groups (`tfwave.memory.colocation.colocate`).
+    2. A plan cuts each step into node groups (`tfwave.memory.colocation.colocate`). If not all jobs fit, those that
+       come first, by priority and then in their order, go on without those that do not fit beside them.
     3. From then on each job runs in a thread of its own, as it would alone: only before each group it waits until
        the pool has room for it. What it computes stays the same, bit by bit.
     4. A job that ends or fails leaves the others alone; what it left in the pool, as variables, still counts.
 
-    The process must have a limited CPU pool (`limit_memory`). What is in it when the plan is made counts as taken,
+    Nothing is raised for what becomes of a job once steps are made: its result has what it returned until then, and
+    in `error` why it ended: its own error, a `PlanError` that says why it has no room, or a `GraphError` that names
+    the node at which its step cannot be cut. On Ctrl-C each job ends its step before `KeyboardInterrupt` goes on;
+    what they returned is lost, their variables are not.
+
+    The process must have a limited CPU pool (`limit_memory`). What is in it when point 1 is done counts as taken,
     and what the jobs hold between their steps counts once more, as the pool gives a variable's new value up to
     twice what it needs. TensorFlow's graph optimizer must be on; point 1 takes it for its time (`in_grappler`).
 
@@ -59,8 +65,7 @@ def run(jobs: Sequence[Job], memory_limit: str | int | None = None, *, wait_seco
     Raises:
         EnforcerError: no limited pool, a step that is none, another colocation under way.
         EnvironmentUnsupported: no compiler for the native library, or no such TensorFlow.
-        PlanError: two jobs of one name, a limit above the pool's, or the jobs do not fit; names the job.
-        GraphError: a step cannot be cut; names the node.
+        PlanError: two jobs of one name, or a limit above the pool's.
     """
     limit = _limit(memory_limit)
     load_barrier_op()
@@ -93,14 +98,13 @@ class _Colocating:
     def run(self) -> Results:
         """The four points of `run`."""
         profiled = self._measured()
-        if not profiled:
+        plan = self._planned(profiled) if profiled else None
+        if plan is None:
             return self._results(None, None)
-        limit = self._left(profiled)
-        plan = self._planned(profiled, limit)
-        residents = sum(job.resident for job in plan.jobs)
-        alone, shared = (max(1, room(limit, running) - residents) for running in (1, 2))
-        with Ledger(alone, shared, self.wait_seconds) as ledger:
-            train_beside(ledger, self._with_barriers(ledger, plan, profiled))
+        with self._ledger(plan, plan.limit_bytes) as ledger:
+            barred = self._with_barriers(ledger, plan, profiled)
+        with self._ledger(plan, self.limit - pool_in_use()) as ledger:
+            train_beside(ledger, self._joined(ledger, plan, barred))
         return self._results(plan, ledger.figures())
 
     def _measured(self) -> dict[str, ProfiledStep]:
@@ -112,40 +116,69 @@ class _Colocating:
         constants = sum(each.constant_bytes for each in profiled.values())
         return self.limit - pool_in_use() - constants
 
-    def _planned(self, profiled: Mapping[str, ProfiledStep], limit: int) -> Colocation:
-        if limit < 1:
-            raise PlanError(f"the pool is full before any step: {pool_in_use()} bytes of {self.limit}")
+    def _planned(self, profiled: Mapping[str, ProfiledStep]) -> Colocation | None:
+        """A plan for the jobs that fit; the others end."""
         begin = time.perf_counter()
-        plan = colocate([each.step for each in profiled.values()], limit)
-        groups = ", ".join(f"{job.name} in {len(job.groups)}" for job in plan.jobs)
-        _log.info("tfwave: planned in %.1f s; node groups: %s", time.perf_counter() - begin, groups)
-        return plan
+        found = self._fit(profiled)
+        for name, error in found.left_out.items():
+            self.lives[name].fail(error)
+        if found.plan is not None:
+            groups = ", ".join(f"{job.name} in {len(job.groups)}" for job in found.plan.jobs)
+            seconds, free = time.perf_counter() - begin, found.plan.limit_bytes
+            _log.info(
+                "tfwave: planned in %.1f s into %d bytes of %d; node groups: %s",
+                seconds,
+                free,
+                self.limit,
+                groups,
+            )
+        return found.plan
+
+    def _fit(self, profiled: Mapping[str, ProfiledStep]) -> Fit:
+        left = self._left(profiled)
+        if left < 1:
+            full = PlanError(f"the pool is full before any step: {pool_in_use()} bytes of {self.limit}")
+            return Fit(None, dict.fromkeys(profiled, full))
+        by_priority = sorted(profiled, key=lambda name: -self.lives[name].job.priority)
+        return fit([profiled[name].step for name in by_priority], left)
+
+    def _ledger(self, plan: Colocation, free: int) -> Ledger:
+        """Of so many bytes, of which a part is kept: see `run`, and the margins of `room`."""
+        residents = sum(job.resident for job in plan.jobs)
+        alone, shared = (max(1, room(free, running) - residents) for running in (1, 2))
+        return Ledger(alone, shared, self.wait_seconds)
 
     def _with_barriers(
         self, ledger: Ledger, plan: Colocation, profiled: Mapping[str, ProfiledStep]
     ) -> list[Barred]:
-        """The jobs with their barriers; each makes the first step with them now, beside no other."""
+        """The jobs with their barriers; each makes the first step with them now, beside no other.
+
+        That makes an instance of the step, which holds constants of its own: those that TensorFlow folds on its way
+        from the optimized graph to an instance are known only then.
+        """
         barred: list[Barred] = []
         for job in plan.jobs:
             life = self.lives[job.name]
-            ledger.add(_ledger_job(job, life.job.priority))
             with left_where_ended(ledger, life):
                 run = insert_barriers(life, job, profiled[job.name].item, ledger)
                 if run is not None:
                     barred.append(Barred(life, run))
         return barred
 
+    def _joined(self, ledger: Ledger, plan: Colocation, barred: Sequence[Barred]) -> list[Barred]:
+        """Those that the ledger takes; there is less room than planned if instances hold more than was known."""
+        groups = {job.name: job for job in plan.jobs}
+        joined: list[Barred] = []
+        for each in barred:
+            job = each.life.job
+            try:
+                ledger.add(ledger_job(groups[job.name], job.priority))
+                joined.append(each)
+            except EnforcerError as error:
+                each.life.fail(error)
+        return joined
+
     def _results(self, plan: Colocation | None, figures: LedgerFigures | None) -> Results:
-        found = {name: life.result for name, life in self.lives.items()}
-        for name, result in found.items():
-            if result.error is not None:
-                _log.warning(
-                    "tfwave: the job '%s' failed after %d steps: %s", name, result.steps, result.error
-                )
+        waited = dict(figures.waited_by_job) if figures else dict[str, float]()
+        found = {name: life.result(waited.get(name, 0.0)) for name, life in self.lives.items()}
         return Results(found, plan, figures)
-
-
-def _ledger_job(job: GroupedJob, priority: int) -> LedgerJob:
-    """What is resident is taken off the ledger's room: variables stay after a job has ended."""
-    transients = tuple(group.transient for group in job.groups)
-    return LedgerJob(job.name, 0, job.held, transients, priority)

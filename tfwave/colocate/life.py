@@ -1,5 +1,6 @@
 """A job from its first batch to its last, or to its first error."""
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ from tfwave.runtime.live.retrace import is_function
 
 Run = Callable[..., Any]
 """Makes a step with the parts of a batch."""
+
+_log = logging.getLogger("tfwave")
 
 
 class Life:
@@ -56,13 +59,13 @@ class Life:
         return taken
 
     def fail(self, error: Exception) -> None:
-        """End the job."""
+        """End the job, and say so."""
         self.ended, self.error = True, error
+        _log.warning("tfwave: the job '%s' failed after %d steps: %s", self.job.name, self.steps, error)
 
-    @property
-    def result(self) -> JobResult:
+    def result(self, waited_seconds: float) -> JobResult:
         """So far."""
-        return JobResult(self.steps, tuple(self._values), self._seconds, self.error)
+        return JobResult(self.steps, tuple(self._values), self._seconds, waited_seconds, self.error)
 
     def _advance(self, run: Run) -> bool:
         for batch in self._batches:

@@ -12,7 +12,7 @@ from tfwave.graph.item import GraphItem
 from tfwave.memory.schedule import GroupedJob
 from tfwave.passes.text import build_pass
 from tfwave.runtime.group_barriers import Insert, Watch
-from tfwave.runtime.ledger import Ledger
+from tfwave.runtime.ledger import Ledger, LedgerJob
 from tfwave.runtime.live.batches import bytes_of, captured_bytes
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
@@ -35,24 +35,18 @@ def measure(life: Life) -> ProfiledStep | None:
     return found
 
 
+def ledger_job(job: GroupedJob, priority: int) -> LedgerJob:
+    """What is resident is taken off the ledger's room: variables stay after a job has ended."""
+    return LedgerJob(job.name, 0, job.held, tuple(group.transient for group in job.groups), priority)
+
+
 def insert_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger) -> Run | None:
-    """Make a step with the barriers of a job; the step with them, or None if the job ended or failed meanwhile."""
-    groups = [list(group.ops) for group in job.groups]
-    barriers = build_pass("counter_barrier", {"groups": groups, "job": job.name})
-    insert = Insert(barriers, item)
-    run = life.instance()
+    """Add a job to the ledger and make a step with its barriers; the step with them, or None if the job ended."""
     try:
-        with in_grappler(insert), ledger.step(job.name):
-            life.advance(run)
+        run = _with_barriers(life, job, item, ledger)
     except TfwaveError as err:
         life.fail(err)
-    if not life.ended and not insert.done:
-        life.fail(
-            EnforcerError(
-                f"TensorFlow optimized the step of the job '{job.name}' in another way the second time: "
-                "its barriers have no place"
-            )
-        )
+        return None
     return None if life.ended else run
 
 
@@ -79,6 +73,21 @@ def _measure(life: Life) -> ProfiledStep | None:
     item = find_graph(name, watch.seen, traces)
     resident = bytes_of(last) + _variables(step, last, item)
     return profile_step(name, item, traces, resident, life.job.slowed_at_most)
+
+
+def _with_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger) -> Run:
+    ledger.add(ledger_job(job, life.job.priority))
+    groups = [list(group.ops) for group in job.groups]
+    insert = Insert(build_pass("counter_barrier", {"groups": groups, "job": job.name}), item)
+    run = life.instance()
+    with in_grappler(insert), ledger.step(job.name):
+        life.advance(run)
+    if not life.ended and not insert.done:
+        raise EnforcerError(
+            f"TensorFlow optimized the step of the job '{job.name}' in another way the second time: "
+            "its barriers have no place"
+        )
+    return run
 
 
 def _variables(step: Any, batch: tuple[Any, ...], item: GraphItem) -> int:

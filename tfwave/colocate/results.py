@@ -16,12 +16,14 @@ class JobResult:
         steps: how many it made.
         values: what each of them returned, copied out of the pool, as NumPy arrays.
         seconds: that they took, with all that they waited.
+        waited_seconds: of those, how long the job waited for memory.
         error: what ended it early; None if its batches did.
     """
 
     steps: int
     values: tuple[Any, ...]
     seconds: float
+    waited_seconds: float = 0.0
     error: Exception | None = None
 
 
@@ -31,7 +33,7 @@ class Results(Mapping[str, JobResult]):
 
     Attributes:
         jobs: likewise.
-        plan: by which they ran; None if none was left after the steps that were measured.
+        plan: by which they ran, without those that had no room; None if none was left to plan.
         figures: what the ledger of the pool counted; None likewise.
     """
 

@@ -25,6 +25,7 @@ void Ledger::Open(const LedgerRooms& rooms, double wait_seconds, std::string* er
   rooms_ = rooms;
   wait_ = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wait_seconds));
   counters_ = {};
+  waited_nanos_.clear();
   messages_.clear();
 }
 
@@ -147,11 +148,13 @@ std::vector<LedgerEntry> Ledger::Entries(const std::vector<std::string>& names) 
   std::vector<LedgerEntry> entries;
   for (const std::string& name : names) {
     const auto found = jobs_.find(name);
+    const auto waited = waited_nanos_.find(name);
+    const int64_t nanos = waited == waited_nanos_.end() ? 0 : waited->second;
     if (found == jobs_.end()) {
-      entries.push_back({false, -1, 0});
+      entries.push_back({false, -1, 0, nanos});
     } else {
       const Job& job = found->second;
-      entries.push_back({true, job.running ? job.group : -1, job.Held()});
+      entries.push_back({true, job.running ? job.group : -1, job.Held(), nanos});
     }
   }
   return entries;

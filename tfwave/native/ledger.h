@@ -27,16 +27,18 @@ enum class Verdict { kGo, kCancelled };
 using Answered = std::function<void(Verdict)>;
 
 struct LedgerCounters {
-  int64_t admitted = 0;      // groups, by the rules
-  int64_t waited = 0;        // requests that had to
-  int64_t waited_nanos = 0;  // of those that are answered
-  int64_t released = 0;      // let through at the deadline
+  int64_t admitted = 0;       // groups, by the rules
+  int64_t waited = 0;         // requests that had to
+  int64_t waited_nanos = 0;   // of those that are answered
+  int64_t longest_nanos = 0;  // the longest of them
+  int64_t released = 0;       // let through at the deadline
 };
 
 struct LedgerEntry {
   bool known;
   int64_t group;  // that runs; -1: none
   int64_t held;
+  int64_t waited_nanos;  // since the ledger was opened; a job that is removed keeps them
 };
 
 // Thread-safe. No callback runs under a lock; callbacks may call back, and each is called once. Functions with an
@@ -128,6 +130,7 @@ class Ledger {
   Requests waiting_;
   int64_t last_number_ = 0;  // of requests and steps
   LedgerCounters counters_;
+  std::map<std::string, int64_t> waited_nanos_;  // by job
   std::deque<std::string> messages_;
   bool watch_sleeps_ = false;
   bool stopping_ = false;

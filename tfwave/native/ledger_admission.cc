@@ -92,7 +92,10 @@ bool Ledger::IsSafe() const {
 void Ledger::Take(Requests::iterator request, Verdict verdict, std::vector<Answer>* answers) {
   if (request->second.answered) {
     const auto waited = Clock::now() - request->second.since;
-    counters_.waited_nanos += std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count();
+    const int64_t nanos = std::chrono::duration_cast<std::chrono::nanoseconds>(waited).count();
+    counters_.waited_nanos += nanos;
+    counters_.longest_nanos = std::max(counters_.longest_nanos, nanos);
+    waited_nanos_[request->second.name] += nanos;
     answers->push_back({std::move(request->second.answered), verdict});
   }
   waiting_.erase(request);

@@ -51,9 +51,9 @@ void tfwave_ledger_end_step(const char* name, int64_t step) { process().ledger.E
 void tfwave_ledger_figures(tfwave_ledger_counters* counters, const char* const* names, int64_t count,
                            tfwave_ledger_entry* entries) {
   const tfwave::LedgerCounters counted = process().ledger.counters();
-  *counters = {counted.admitted, counted.waited, counted.waited_nanos, counted.released};
+  *counters = {counted.admitted, counted.waited, counted.waited_nanos, counted.longest_nanos, counted.released};
   for (const tfwave::LedgerEntry& entry : process().ledger.Entries({names, names + count})) {
-    *entries++ = {entry.known, entry.group, entry.held};
+    *entries++ = {entry.known, entry.group, entry.held, entry.waited_nanos};
   }
 }
 

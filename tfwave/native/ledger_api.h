@@ -10,6 +10,7 @@ struct tfwave_ledger_counters {
   int64_t admitted;
   int64_t waited;
   int64_t waited_nanos;
+  int64_t longest_nanos;
   int64_t released;
 };
 
@@ -17,6 +18,7 @@ struct tfwave_ledger_entry {
   int64_t known;
   int64_t group;  // -1: none runs
   int64_t held;
+  int64_t waited_nanos;
 };
 
 int32_t tfwave_ledger_open(int64_t alone, int64_t shared, double wait_seconds, char* message, int64_t size);

@@ -51,25 +51,31 @@ class LedgerFigures:
         admitted: groups that started because there was room.
         waited: requests that could not be granted at once.
         waited_seconds: of those that have been answered.
+        longest_wait_seconds: of the one of them that waited longest.
         released: requests let through after `wait_seconds`, room or not.
         messages: of the last 100 of those, who waited for what and who held it.
         jobs: by name.
+        waited_by_job: `waited_seconds` by name, of jobs that were removed, too.
     """
 
     admitted: int
     waited: int
     waited_seconds: float
+    longest_wait_seconds: float
     released: int
     messages: tuple[str, ...]
     jobs: Mapping[str, JobFigures]
+    waited_by_job: Mapping[str, float]
 
 
 class _Counters(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in ("admitted", "waited", "waited_nanos", "released")]
+    _fields_ = [
+        (name, ctypes.c_int64) for name in ("admitted", "waited", "waited_nanos", "longest_nanos", "released")
+    ]
 
 
 class _Entry(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in ("known", "group", "held")]
+    _fields_ = [(name, ctypes.c_int64) for name in ("known", "group", "held", "waited_nanos")]
 
 
 def load_barrier_op() -> None:
@@ -111,7 +117,7 @@ class Ledger:
         self._library: Any = native.load()
         _declare(self._library)
         self._alone_bytes = alone_bytes
-        self._names: dict[str, None] = {}
+        self._names: set[str] = set()
         rooms = ctypes.c_int64(alone_bytes), ctypes.c_int64(shared_bytes)
         self._call("open", *rooms, ctypes.c_double(wait_seconds))
         self._final: LedgerFigures | None = None
@@ -144,13 +150,12 @@ class Ledger:
         held, transients = (_int64s(numbers) for numbers in (job.held, job.transients))
         numbers = [ctypes.c_int64(number) for number in (job.priority, job.resident)]
         self._call("add", job.name.encode(), *numbers, held, transients, ctypes.c_int64(len(transients)))
-        self._names[job.name] = None
+        self._names.add(job.name)
 
     def remove(self, name: str) -> None:
         """Forget a job, if it is there: what it holds is free, what waits of it goes, and its barriers let pass."""
         if self._final is None:
             self._library.tfwave_ledger_remove(name.encode())
-            self._names.pop(name, None)
 
     @contextmanager
     def step(self, name: str) -> Generator[None]:
@@ -178,18 +183,21 @@ class Ledger:
         self._library.tfwave_ledger_figures(
             ctypes.byref(counters), texts, ctypes.c_int64(len(names)), entries
         )
+        found = dict(zip(names, entries, strict=True))
         jobs = {
             name: JobFigures(entry.group if entry.group >= 0 else None, entry.held)
-            for name, entry in zip(names, entries, strict=True)
+            for name, entry in found.items()
             if entry.known
         }
         return LedgerFigures(
             admitted=counters.admitted,
             waited=counters.waited,
             waited_seconds=counters.waited_nanos / 1e9,
+            longest_wait_seconds=counters.longest_nanos / 1e9,
             released=counters.released,
             messages=tuple(self._messages()),
             jobs=jobs,
+            waited_by_job={name: entry.waited_nanos / 1e9 for name, entry in found.items()},
         )
 
     def _messages(self) -> Iterator[str]:

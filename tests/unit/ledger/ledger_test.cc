@@ -126,6 +126,7 @@ void ADeadlineLetsThroughAndSaysWho() {
                      "'b' holds 20 bytes between steps; the pool has 100 bytes") != std::string::npos);
   const LedgerCounters counted = desk.ledger.counters();
   CHECK(counted.admitted == 1 && counted.waited == 1 && counted.waited_nanos >= 50000000);
+  CHECK(counted.longest_nanos == counted.waited_nanos);
   CHECK(desk.Entry("b").group == 0 && desk.Entry("b").held == 80);
 }
 
@@ -255,6 +256,28 @@ void OneLedgerIsOpenAtATime() {
   error.clear();
   desk.ledger.Open({1, 1}, 1, &error);
   CHECK(error.empty() && desk.ledger.counters().admitted == 0 && desk.ledger.counters().waited == 0);
+  CHECK(desk.Entry("b").waited_nanos == 0);
+}
+
+// Also once it is removed, and if it comes back.
+void WhatAJobWaitedIsKnown() {
+  Desk desk({100, 100});
+  for (const char* name : {"a", "b", "c"}) desk.Add(name, 0, {0, 0}, {60});
+  CHECK(desk.Start("a") == 0 && desk.Start("b") != 0);
+  CHECK(desk.Entry("b").waited_nanos == 0);  // it is not answered yet
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  desk.End("a");
+  const int64_t once = desk.Entry("b").waited_nanos;
+  CHECK(once >= 2000000 && desk.Start("c") != 0);
+  desk.ledger.Remove("b");
+  CHECK(!desk.Entry("b").known && desk.Entry("b").waited_nanos == once);
+  CHECK(desk.Entry("a").waited_nanos == 0 && desk.Entry("unknown").waited_nanos == 0);
+  desk.Add("b", 0, {0, 0}, {60});
+  CHECK(desk.Start("b") != 0);
+  desk.End("c");
+  const LedgerCounters counted = desk.ledger.counters();
+  CHECK(desk.Entry("b").waited_nanos > once && counted.longest_nanos >= once);
+  CHECK(counted.waited_nanos == desk.Entry("b").waited_nanos + desk.Entry("c").waited_nanos);
 }
 
 void CallbacksMayCallBack() {
@@ -297,6 +320,7 @@ int main() {
   WrongQuestionsAreRefused();
   LessThanAtTheStartNeverCounts();
   OneLedgerIsOpenAtATime();
+  WhatAJobWaitedIsKnown();
   CallbacksMayCallBack();
   TestSoak();
   std::puts("all hold");
