@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import networkx as nx
 
@@ -13,6 +14,7 @@ from tfwave.memory.colocation import JobStep
 from tfwave.memory.groups import NodeGroup
 from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.schedule import GroupedJob, Slot, Turn
+from tfwave.memory.waves import room
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 
@@ -28,6 +30,11 @@ def grouped(name: str, *nets: int, resident: int = 0) -> GroupedJob:
 def slots_of(text: str) -> tuple[Slot, ...]:
     """``a0 a1+b0 b1``: slots of groups of jobs with short names."""
     return tuple(tuple(Turn(t[0], int(t[1:])) for t in slot.split("+")) for slot in text.split())
+
+
+def limit_for(peak: int, running: int = 1) -> int:
+    """The least limit that leaves so many bytes to what runs in one slot."""
+    return next(limit for limit in count(peak) if room(limit, running) >= peak)
 
 
 def random_jobs(rng: random.Random, count: int) -> list[GroupedJob]:

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from tests.graphs import WORKER
-from tests.grouped import graph_of, grouped, slots_of
+from tests.grouped import graph_of, group, grouped, limit_for, slots_of
 from tfwave.cost.file import FileCosts
 from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation, JobStep, colocate
 from tfwave.memory.profile import MemoryProfile, OpMemory
-from tfwave.memory.schedule import Turn, in_turn
+from tfwave.memory.schedule import GroupedJob, Turn, in_turn
 from tfwave.memory.waves import ALONE_MARGIN, SHARED_MARGIN, can_finish, fits, room, waves
 
 
@@ -59,28 +59,31 @@ def test_equal_times_go_to_the_fewest_slots() -> None:
 
 
 def test_less_room_takes_more_slots_and_more_time() -> None:
-    """The second starts later, and the groups are finer: in the least room, only the ends of the steps overlap."""
-    limits = (90, 80, 70, 60, 50, 41)
+    """The second starts later, and the groups are finer; in the least room, one whole step follows the other."""
+    limits = (90, 80, 70, 60, 50, limit_for(40))
     found = [colocate([step("a"), step("b")], limit) for limit in limits]
-    assert [f.seconds for f in found] == [8, 10, 11, 12, 13, 14]
+    assert [f.seconds for f in found] == [8, 10, 11, 12, 13, 16]
     assert all(f.peak_bytes <= f.limit_bytes for f in found)
 
 
 def test_in_turn_where_nothing_may_run_side_by_side() -> None:
-    found = colocate([step("a", 40, 1), step("b", 40, 1)], 41)
+    found = colocate([step("a", 40, 1), step("b", 40, 1)], limit_for(40))
     assert found.slots == in_turn(found.jobs)
     assert (found.seconds, found.is_in_turn) == (4, True)
 
 
-def test_a_slot_of_two_has_the_larger_margin() -> None:
-    """80 bytes side by side want a limit of 89, 40 in turn one of 41."""
+def test_slots_of_two_and_of_cut_steps_have_the_larger_margin() -> None:
+    """80 bytes side by side want a limit of 89, 40 in turn one of 45, or of 41 where nothing cuts the steps."""
     jobs = grouped("a", 40, -40), grouped("b", 40, -40)
     assert (room(89, 2), room(88, 2), room(41, 1), room(40, 1)) == (80, 79, 40, 39)
     side_by_side = slots_of("a0+b0 a1+b1")
     assert fits(jobs, side_by_side, 89)
     assert not fits(jobs, side_by_side, 88)
-    assert fits(jobs, in_turn(jobs), 41)
-    assert not fits(jobs, in_turn(jobs), 40)
+    assert fits(jobs, in_turn(jobs), 45)
+    assert not fits(jobs, in_turn(jobs), 44)
+    whole = tuple([GroupedJob(job.name, (group(0, 40),), 0) for job in jobs])
+    assert fits(whole, in_turn(whole), 41)
+    assert not fits(whole, in_turn(whole), 40)
     assert 0 < ALONE_MARGIN < SHARED_MARGIN
 
 
@@ -88,17 +91,18 @@ def test_resident_bytes_of_all_count_from_the_start() -> None:
     """Case 1: side by side. Case 2: in turn, with the other's. Case 3: not at all."""
     steps = [step("a", resident=100), step("b", resident=50)]
     assert colocate(steps, 256).peak_bytes == 100 + 50 + 80
-    assert colocate(steps, 194).peak_bytes == 100 + 50 + 40
+    least = limit_for(190)
+    assert colocate(steps, least).peak_bytes == 100 + 50 + 40
     with pytest.raises(
         PlanError, match="the job 'a' peaks at 140 bytes beside the 50 that the other jobs hold"
     ):
-        colocate(steps, 193)
+        colocate(steps, least - 1)
 
 
 def test_one_job_that_does_not_fit() -> None:
     message = (
-        "the job 'big' alone peaks at 400 bytes by the model, and of the limit of 400 bytes, 392 are left by the "
-        "margin: give it a smaller batch, or raise the limit"
+        "the job 'big' alone peaks at 400 bytes by the model, and of the limit of 400 bytes, "
+        f"{room(400, 1)} are left by the margin: give it a smaller batch, or raise the limit"
     )
     with pytest.raises(PlanError) as caught:
         colocate([step("a"), step("big", 100)], 400)
@@ -113,7 +117,7 @@ def test_either_job_may_be_the_first() -> None:
 
 
 def test_one_job_needs_no_other() -> None:
-    found = colocate([step("a")], 41)
+    found = colocate([step("a")], limit_for(40))
     assert (found.seconds, found.peak_bytes, found.is_in_turn) == (8, 40, True)
     assert found.slowed(found.jobs[0]) == 0
 
@@ -131,7 +135,7 @@ def test_jobs_of_different_models() -> None:
 def test_three_jobs_share_two_units() -> None:
     found = colocate([step(name) for name in "abc"], 1000)
     assert (found.seconds, found.peak_bytes) == (12, 120)
-    assert colocate([step(name, 40, 1) for name in "abc"], 41).seconds == 6
+    assert colocate([step(name, 40, 1) for name in "abc"], limit_for(40)).seconds == 6
 
 
 def test_a_job_that_may_be_slowed_by_so_much() -> None:
@@ -141,8 +145,8 @@ def test_a_job_that_may_be_slowed_by_so_much() -> None:
     with pytest.raises(
         PlanError, match="the steps of the job 'a' come 100% slower at the least, and it allows 50%"
     ):
-        colocate([free, replace(first, slowed_at_most=0.5)], 41)
-    assert colocate([free, replace(first, slowed_at_most=1)], 41).is_in_turn
+        colocate([free, replace(first, slowed_at_most=0.5)], limit_for(40))
+    assert colocate([free, replace(first, slowed_at_most=1)], limit_for(40)).is_in_turn
 
 
 def test_a_longer_step_beside_it_slows_a_job() -> None:
@@ -188,8 +192,8 @@ def test_a_job_waits_where_it_would_keep_the_first_from_its_end() -> None:
     jobs = grouped("a", 1, 8, -9), grouped("b", 4, -4)
     assert waves(jobs, 0, 12) == slots_of("a0 a1 a2 b0 b1")
     assert waves(jobs, 0, 15) == slots_of("a0+b0 a1+b1 a2")
-    assert can_finish(jobs, {"a": 1, "b": 1}, 14)
-    assert not can_finish(jobs, {"a": 1, "b": 1}, 13)
+    assert can_finish(jobs, {"a": 1, "b": 1}, limit_for(13, 2))
+    assert not can_finish(jobs, {"a": 1, "b": 1}, limit_for(13, 2) - 1)
 
 
 def test_slots_that_do_not_keep_to_the_limit_are_no_colocation() -> None:
