@@ -9,9 +9,9 @@ from tfwave.errors import PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
 from tfwave.memory.profile import MemoryProfile, OpMemory
-from tfwave.memory.step import StepMemory
+from tfwave.memory.step import StepMemory, Tensor
 from tfwave.memory.waves import room
-from tfwave.waves.fit import fitting_offset
+from tfwave.waves.fit import fitting_offset, largest_piece, least_room, wave_peaks, wave_starts
 from tfwave.waves.rewrite.training import Training
 
 
@@ -53,13 +53,66 @@ def test_the_more_memory_the_earlier(length: int) -> None:
     memory = traced(names, step_of(ops, 10))
     found: list[float] = []
     for done in range(length + 1):
-        found.append(fitting_offset(training, memory, limit_for(by_hand(memory, length + 1 + done))))
+        found.append(fitting_offset(training, memory, limit_for(unpaced(memory, length + 1 + done))))
     assert fitting_offset(training, memory, 10**6) == 0.0
     assert len(set(found)) > 2
     for done in range(length + 1):
-        peak = by_hand(memory, length + 1 + done)
-        first = next(d for d in range(length + 1) if by_hand(memory, length + 1 + d) <= peak)
+        peak = unpaced(memory, length + 1 + done)
+        first = next(d for d in range(length + 1) if unpaced(memory, length + 1 + d) <= peak)
         assert found[done] == first / length
+
+
+def test_gradients_and_what_else_the_pool_holds_count() -> None:
+    """Each gradient lies there twice: from call to call, and until the second wave has its own."""
+    training, names = chain(3)
+    plain = traced(names, rise_and_fall(4, 3, 100))
+    tensors = [
+        Tensor(("back2:0",), 5, 4, 5, 6),
+        Tensor(("inner:0", "back1:0", "back1:1"), 7, 4, 5, 6),
+        Tensor(("layer1:0",), 11, 1, 2, 3),
+    ]
+    memory = StepMemory(plain.profile, tuple(tensors), plain.begins, plain.ends)
+    offsets = [0.0, 0.3, 0.5, 1.0]
+    peaks = [by_hand(plain, 4 + round(3 * offset)) for offset in offsets]
+    assert wave_peaks(training, plain, offsets) == tuple(peaks)
+    assert wave_peaks(training, memory, offsets, others=1000) == tuple(peak + 1024 for peak in peaks)
+    rooms = [unpaced(plain, 4 + round(3 * offset)) + 24 + 11 for offset in offsets]
+    assert [least_room(training, memory, offset) for offset in offsets] == rooms
+    assert fitting_offset(training, memory, limit_for(rooms[0])) == 0.0
+    with pytest.raises(PlanError, match=f"two waves hold {rooms[-1] - 11 + 1000} bytes at the least"):
+        fitting_offset(training, memory, limit_for(rooms[-1] + 1000) - 1, others=1000)
+
+
+def test_there_is_room_for_the_largest_piece() -> None:
+    training, names = chain(3)
+    plain = traced(names, step_of([(5, 0, 0)] * 4 + [(0, 9, 5)] * 3))
+    tensors = tuple([Tensor((f"layer{size}:0",), size, 0, 1, 2) for size in (2, 5)])
+    large = (*tensors, Tensor(("loss:0",), 12, 0, 1, 2))
+    alike, other = (StepMemory(plain.profile, t, plain.begins, plain.ends) for t in (tensors, large))
+    assert [largest_piece(memory) for memory in (plain, alike, other)] == [9, 9, 12]
+    least = unpaced(plain, 7)
+    for memory, piece in ((plain, 9), (other, 12)):
+        assert fitting_offset(training, memory, limit_for(least + piece)) == 1.0
+        with pytest.raises(PlanError, match=f"two waves hold {least} bytes at the least"):
+            fitting_offset(training, memory, limit_for(least + piece) - 1)
+
+
+def test_a_wave_starts_after_the_share_of_nodes_that_the_gate_counts() -> None:
+    training, names = chain(5)
+    memory = traced(names, rise_and_fall(6, 5))
+    offsets = [0.0, 0.3, 0.5, 0.7, 1.0]
+    assert wave_starts(training, memory, offsets) == tuple(6 + round(5 * offset) for offset in offsets)
+
+
+def unpaced(memory: StepMemory, shift: int) -> int:
+    """The peak, and what one step holds at the most once so many ops are done."""
+    held, after = 0, [0]
+    for op in memory.profile.ops:
+        held += op.net
+        after.append(held)
+    later = memory.profile.ops[shift:]
+    most = max([after[shift], *(h + op.most for h, op in zip(after[shift:], later, strict=False))])
+    return memory.profile.peak + memory.profile.resident + most
 
 
 def by_hand(memory: StepMemory, shift: int) -> int:

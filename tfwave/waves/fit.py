@@ -1,36 +1,99 @@
 """How late the next wave must begin for two waves to fit into memory."""
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 from tfwave.errors import PlanError
 from tfwave.memory.step import StepMemory
 from tfwave.memory.waves import room
-from tfwave.waves.overlap import two_wave_peaks
+from tfwave.waves.overlap import two_wave_peaks, unpaced_peaks
 from tfwave.waves.rewrite.gate import backward_order
 from tfwave.waves.rewrite.training import Training
 
 
-def fitting_offset(training: Training, memory: StepMemory, limit_bytes: int) -> float:
-    """The least offset of `tick_tock` with which two waves fit under a limit by the model, its margin included.
+def fitting_offset(training: Training, memory: StepMemory, limit_bytes: int, others: int = 0) -> float:
+    """The least offset of `tick_tock` with which two waves fit under a limit by the model, its margins included.
+
+    Once the gate is open, either wave may hold the other up: any pace is reckoned with. The margins are that of
+    jobs side by side, and room for the largest piece.
 
     `memory` is a trace of one step of the same graph, alone: the gate opens when the last of the nodes before it
-    has ended there; a node that the trace does not have (pruned, or folded by TensorFlow) does not count.
+    has ended there; a node that the trace does not have (pruned, or folded by TensorFlow) does not count. `others`
+    are the bytes that the pool holds besides (`CapturedMemory.others`).
 
     Raises:
         PlanError: the trace has none of the nodes that end the forward pass, or two waves fit at no offset.
     """
     opens = _openings(training, memory)
-    usable = room(limit_bytes, 2)
+    usable = room(limit_bytes, 2) - largest_piece(memory)
     times = sorted(set(opens))
-    fits = {t: peak <= usable for t, peak in zip(times, two_wave_peaks(memory, times), strict=True)}
-    count = next((count for count, opened in enumerate(opens) if fits[opened]), None)
+    besides = _besides(training, memory, others)
+    peaks = {t: peak + besides for t, peak in zip(times, unpaced_peaks(memory, times), strict=True)}
+    count = next((count for count, opened in enumerate(opens) if peaks[opened] <= usable), None)
     if count is None:
-        least = min(two_wave_peaks(memory, times))
         raise PlanError(
-            f"two waves hold {least} bytes at the least by the model, and of the limit of {limit_bytes} bytes, "
-            f"{usable} are left by the margin: take a smaller batch, or raise the limit"
+            f"two waves hold {min(peaks.values())} bytes at the least by the model, and of the limit of "
+            f"{limit_bytes} bytes, {usable} are left by the margins: take a smaller batch, or raise the limit"
         )
     return count / max(1, len(opens) - 1)
+
+
+def wave_peaks(
+    training: Training, memory: StepMemory, offsets: Sequence[float], others: int = 0
+) -> tuple[int, ...]:
+    """The most bytes that the pool holds by the model with two waves of `tick_tock`, at each of some offsets.
+
+    Neither wave slows the other, and the margins are not in it. The arguments are those of `fitting_offset`.
+
+    Raises:
+        PlanError: the trace has none of the nodes that end the forward pass.
+    """
+    besides = _besides(training, memory, others)
+    starts = wave_starts(training, memory, offsets)
+    return tuple([peak + besides for peak in two_wave_peaks(memory, starts)])
+
+
+def least_room(training: Training, memory: StepMemory, offset: float, others: int = 0) -> int:
+    """The bytes that two waves at an offset must have room for (`tfwave.memory.waves.room`) by `fitting_offset`.
+
+    Raises:
+        PlanError: the trace has none of the nodes that end the forward pass.
+    """
+    (peak,) = unpaced_peaks(memory, wave_starts(training, memory, [offset]))
+    return peak + _besides(training, memory, others) + largest_piece(memory)
+
+
+def largest_piece(memory: StepMemory) -> int:
+    """The most bytes that a step asks for at once: of a tensor, or of an op's scratch.
+
+    TensorFlow's pool gives a free chunk of less than twice as much whole, and what is free lies in pieces. Without
+    room for one more such piece, 4 of 29 trials in pools of 103 to 278 MB ran out, or waited for memory.
+    """
+    scratch = max((op.scratch for op in memory.profile.ops), default=0)
+    return max([scratch, *(tensor.bytes for tensor in memory.tensors)])
+
+
+def wave_starts(training: Training, memory: StepMemory, offsets: Sequence[float]) -> tuple[float, ...]:
+    """When the second wave starts by the model at each of some offsets, in seconds after the first.
+
+    Raises:
+        PlanError: the trace has none of the nodes that end the forward pass.
+    """
+    opens = _openings(training, memory)
+    return tuple([opens[round(offset * (len(opens) - 1))] for offset in offsets])
+
+
+def _besides(training: Training, memory: StepMemory, others: int) -> int:
+    """What the pool holds besides the curves of two waves: each gradient twice, for the averages, and the others.
+
+    One lies there from call to call, one from the first wave's backward pass until the second's.
+    """
+    return others + 2 * _gradient_bytes(training, memory)
+
+
+def _gradient_bytes(training: Training, memory: StepMemory) -> int:
+    names = {f"{gradient.tensor.node}:{gradient.tensor.port}" for gradient in training.gradients}
+    return sum(tensor.bytes for tensor in memory.tensors if not names.isdisjoint(tensor.names))
 
 
 def _openings(training: Training, memory: StepMemory) -> list[float]:

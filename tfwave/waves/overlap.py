@@ -34,6 +34,16 @@ def two_wave_peaks(
     return tuple([2 * memory.profile.resident + curve.peak_with_itself(offset, period) for offset in offsets])
 
 
+def unpaced_peaks(memory: StepMemory, offsets: Sequence[float]) -> tuple[int, ...]:
+    """The most bytes that two waves can hold, however the second, once started, gets on beside the first.
+
+    It starts when the first has come as far as a wave alone does in each of these offsets (seconds). One may then
+    stand still at its worst while the other comes to its own. Each holds its own copy of all that is resident.
+    """
+    curve = _Levels.of(memory)
+    return tuple([memory.profile.peak + memory.profile.resident + curve.most_from(o) for o in offsets])
+
+
 def paused(memory: StepMemory, at: float, seconds: float) -> StepMemory:
     """The step if it stops for so long before the first op that begins at a time, or later; all in seconds."""
     waits = [seconds if begin >= at else 0.0 for begin in memory.begins]
@@ -72,6 +82,11 @@ class _Levels:
         first = self.highest + self._at(self.times - offset, period)
         second = self.highest + self._at(self.times + offset, period)
         return int(np.max(np.concatenate([first, second])))
+
+    def most_from(self, second: float) -> int:
+        """The most from a time on."""
+        later = self.highest[self.times >= second]
+        return int(max([*self._at(np.array([second]), None), *later]))
 
     def _at(self, seconds: NDArray[np.float64], period: float | None) -> NDArray[np.int64]:
         within = seconds if period is None else np.mod(seconds, period)
