@@ -13,7 +13,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
@@ -24,8 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.errors import EnforcerError
 from tools.bench.colocation_modes import MODES
-from tools.bench.colocation_trials import STEPS, Case, Trial, Work, open_work, run_steps, tried
+from tools.bench.colocation_trials import Case, Trial, Work, open_work, tried
 from tools.bench.interleaved import run_interleaved
+from tools.bench.limited import STEPS, largest, run_steps
 
 PAIRS = (
     "resnet+resnet",
@@ -48,6 +49,10 @@ COARSE = 2
 FIT_LIMIT = 0.8
 """Of the limit: what no mode was tried at."""
 FIT_SHARES = (0.75, 0.82, 0.88, 0.94, 1.0, 1.06)
+NEAR = 0.1
+"""A case is near its limit if the peak in turn, by the model, is no further from it than this share of it."""
+TUNED = ("resnet", "bert")
+"""The models on which the planner's margins were chosen, in pools of other sizes than the part fit has."""
 
 
 @dataclass(frozen=True)
@@ -69,23 +74,6 @@ class Scale:
     @property
     def places(self) -> range:
         return range(round(BOTTOM / self.grid), round(TOP / self.grid) + 1)
-
-
-def largest(places: range, start: int, once: Callable[[int], bool], always: Callable[[int], bool]) -> int:
-    """The largest place that holds, found with single trials from `start` on, then held to all; else one less."""
-    good, bad, stride, place = places.start - 1, places.stop, 1, start
-    while bad - good > 1:
-        if once(place):
-            good = place
-            place = good + stride if bad == places.stop else (good + bad) // 2
-        else:
-            bad = place
-            place = bad - stride if good < places.start else (good + bad) // 2
-        stride *= 2
-        place = min(max(place, good + 1), bad - 1)
-    while good >= places.start and not always(good):
-        good -= 1
-    return good
 
 
 @dataclass(frozen=True)
@@ -171,20 +159,26 @@ class Bench:
 
     def fit(self, models: Iterable[str], limit: int) -> Iterator[dict[str, object]]:
         """Of all pairs of models around another limit: does what fits by the plan fit, and what not not?"""
+        pool = int(limit * FIT_LIMIT) >> 20 << 20
         for pair in combinations_with_replacement(models, 2):
             tops = [self.solo(model, limit) * FIT_LIMIT for model in pair]
             for share in FIT_SHARES:
-                batches = tuple([max(1, round(top * share)) for top in tops])
-                case = Case(pair, batches, int(limit * FIT_LIMIT))
-                fits = bool(self.work.plans(case, "colocation"))
-                (trial,) = tried(self.work, case, "colocation" if fits else "sequential", 1)
-                yield {
-                    "pair": "+".join(pair),
-                    "batches": batches,
-                    "predicted_fit": fits,
-                    "agrees": fits == trial.ok,
-                    **summary([trial]),
-                }
+                yield self._fitted(Case(pair, tuple([max(1, round(top * share)) for top in tops]), pool))
+
+    def _fitted(self, case: Case) -> dict[str, object]:
+        """One trial: of the plan, or where there is none, in turn."""
+        (in_turn,) = self.work.plans(case, "sequential")
+        fits = bool(self.work.plans(case, "colocation"))
+        (trial,) = tried(self.work, case, "colocation" if fits else "sequential", 1)
+        return {
+            "pair": "+".join(case.models),
+            "batches": case.batches,
+            "limit": case.limit,
+            "in_turn_of_limit": in_turn.peak_bytes / case.limit,
+            "predicted_fit": fits,
+            "agrees": fits == trial.ok,
+            **summary([trial]),
+        }
 
     def _expected(self, scale: Scale, mode: str) -> int:
         """No mode is expected to do better than running in turn, nor that to do better than one job alone."""
@@ -239,18 +233,31 @@ def measure(bench: Bench, arguments: argparse.Namespace) -> dict[str, object]:
                 print(f"{pair:20} throughput {throughputs[-1]['throughput']}", file=sys.stderr, flush=True)
         if "fit" in arguments.parts:
             pairs = [pair for pair in arguments.pairs if pair != IDLE_PAIR]
-            fits += bench.fit(dict.fromkeys("+".join(pairs).split("+")), limit)
+            for case in bench.fit(dict.fromkeys("+".join(pairs).split("+")), limit):
+                fits.append(case)
+                print(fit_line(case), file=sys.stderr, flush=True)
     return {
         "load_average": os.getloadavg(),
         "of_ceiling": {f"{limit >> 20} MB": means(capacities, limit) for limit in limits},
         "capacity": capacities,
         "throughput": throughputs,
         "fit": {
-            "cases": len(fits),
-            "agreement": sum(case["agrees"] for case in fits) / len(fits) if fits else None,
+            **agreement(fits),
+            "near": agreement([case for case in fits if abs(case["in_turn_of_limit"] - 1) <= NEAR]),
+            "untuned": agreement([case for case in fits if not {*TUNED} & {*case["pair"].split("+")}]),
             "misses": [case for case in fits if not case["agrees"]],
             "all": fits,
         },
+    }
+
+
+def agreement(fits: Sequence[dict[str, Any]]) -> dict[str, object]:
+    """Of predicted fits with the pool."""
+    agrees = [case["agrees"] for case in fits]
+    return {
+        "cases": len(fits),
+        "predicted_fits": sum(case["predicted_fit"] for case in fits),
+        "agreement": statistics.mean(agrees) if agrees else None,
     }
 
 
@@ -275,6 +282,14 @@ def line(found: dict[str, Any]) -> str:
         f"{found['successes']}/{found['repeats']} peak {found['peak'] / 2**20:5.0f} MB, "
         f"predicted {found['predicted_peak'] / 2**20:5.0f}; {found['seconds']:.3f} s, "
         f"losses {'equal' if found['losses_equal'] else 'DIFFER'}; {found['variant']}"
+    )
+
+
+def fit_line(case: dict[str, Any]) -> str:
+    said = "fits" if case["predicted_fit"] else "does not fit"
+    return (
+        f"{case['pair']:20}{case['limit'] >> 20:6} MB {case['batches']} in turn {case['in_turn_of_limit']:.1%}: "
+        f"{said}, {case['outcome']}{'' if case['agrees'] else ': MISS'}"
     )
 
 

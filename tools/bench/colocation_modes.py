@@ -25,9 +25,12 @@ from tfwave.memory.pairing import algorithm_one
 from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.schedule import GroupedJob, Slot, Turn, in_turn, modelled_peak
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tools.bench.colocation_models import LOSS, RESET, TRAIN
+from tools.bench import limited_task
+from tools.bench.limited import Program
+from tools.bench.limited_models import LOSS, RESET, TRAIN
 
 BACKWARD = "gradients/"
+LEDGER_MODULE = "tools.bench.colocation_ledger"
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,16 @@ def _group(units: Sequence[Unit], done: Sequence[OpMemory]) -> NodeGroup:
 
 @cache
 def load_profile(directory: Path) -> Profile:
-    """What `colocation_task` has written; `steps.json` is written last."""
+    """What `limited_task` has written; `steps.json` is written last.
+
+    What the pool held besides counts as resident: constants, and what it gave variables beyond what they need.
+    """
     bundle = load_bundle(directory / "bundle")
     graph = GraphDef.FromString((directory / "graph.pb").read_bytes())
-    memory = captured_memory(bundle).memory
-    step = JobStep("", bundle.view, memory.profile, bundle_costs(bundle))
+    captured = captured_memory(bundle)
+    profile = captured.memory.profile
+    resident = profile.resident + max(0, captured.others or 0)
+    step = JobStep("", bundle.view, replace(profile, resident=resident), bundle_costs(bundle))
     steps = json.loads((directory / "steps.json").read_text())
     return Profile(graph, step, tuple(steps["losses"]), steps["peak"])
 
@@ -84,7 +92,8 @@ def load_profile(directory: Path) -> Profile:
 class Planned:
     """A way to run jobs: their slots, and what they need by the model; a call for each job, or one for all.
 
-    `fits` is a mode's own word that the limit holds; `variant` tells ways of one mode from each other.
+    `fits` is a mode's own word that the limit holds; `variant` tells ways of one mode from each other; `module` is
+    that of the process that runs them.
     """
 
     jobs: tuple[GroupedJob, ...]
@@ -92,6 +101,7 @@ class Planned:
     fits: bool
     variant: str = ""
     calls_apart: bool = False
+    module: str = limited_task.MODULE
 
     @property
     def peak_bytes(self) -> int:
@@ -135,12 +145,20 @@ def algorithm(jobs: Jobs, limit: int) -> Iterator[Planned]:
 
 
 def colocation(jobs: Jobs, limit: int) -> Iterator[Planned]:
-    """What tfwave plans; nothing where it refuses."""
+    """What tfwave plans; nothing where it refuses. Steps that nothing cuts, in turn, need no barrier."""
     try:
         planned = colocate([replace(profile.step, name=name) for name, profile in jobs.items()], limit)
     except PlanError:
         return
-    yield Planned(planned.jobs, planned.slots, True, "in turn" if planned.is_in_turn else "side by side")
+    whole = planned.is_in_turn and all(len(job.groups) <= 1 for job in planned.jobs)
+    variant = "in turn" if planned.is_in_turn else "side by side"
+    yield Planned(planned.jobs, planned.slots, True, variant, calls_apart=whole)
+
+
+def ledger(jobs: Jobs, limit: int) -> Iterator[Planned]:
+    """What `tfwave.colocate.run` does: measures and plans in the pool, and a ledger says which group starts."""
+    for planned in colocation(jobs, limit):
+        yield replace(planned, calls_apart=True, module=LEDGER_MODULE)
 
 
 Mode = Callable[[Jobs, int], Iterator[Planned]]
@@ -150,11 +168,12 @@ MODES: dict[str, Mode] = {
     "waterwave_s": waterwave_s,
     "algorithm_1": algorithm,
     "colocation": colocation,
+    "ledger": ledger,
 }
 
 
-def request_of(jobs: Jobs, planned: Planned, out: Path) -> dict[str, object]:
-    """Write the graph of all jobs, and say how to run it: what `colocation_task` loads."""
+def program_of(jobs: Jobs, planned: Planned) -> Program:
+    """The graph of all jobs, and how to run it."""
     graph = GraphDef()
     for name, profile in jobs.items():
         graph.versions.CopyFrom(profile.graph.versions)
@@ -163,15 +182,13 @@ def request_of(jobs: Jobs, planned: Planned, out: Path) -> dict[str, object]:
     groups = _groups(jobs, planned)
     if len(groups) > 1 and not planned.calls_apart:
         item = CounterBarrier(groups)(item).item
-    out.write_bytes(item.graph.SerializeToString(deterministic=True))
-    steps = [[name] for name in jobs] if planned.calls_apart else [list(jobs)]
-    calls = [[[f"{job}/{LOSS}:0" for job in step], [f"{job}/{TRAIN}" for job in step]] for step in steps]
-    return {
-        "do": "load",
-        "graph": str(out),
-        "resets": [f"{name}/{RESET}" for name in jobs],
-        "calls": calls,
-    }
+    steps = [(name,) for name in jobs] if planned.calls_apart else [tuple(jobs)]
+    calls = [_call(step) for step in steps]
+    return Program(item.graph, tuple([f"{name}/{RESET}" for name in jobs]), tuple(calls), planned.module)
+
+
+def _call(jobs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple([f"{job}/{LOSS}:0" for job in jobs]), tuple([f"{job}/{TRAIN}" for job in jobs])
 
 
 def _groups(jobs: Jobs, planned: Planned) -> tuple[tuple[str, ...], ...]:

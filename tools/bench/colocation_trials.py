@@ -1,27 +1,15 @@
 """Trials of `colocation.py`: each in a process of its own, and each written down, so that a run can go on later."""
 
-import json
-import shutil
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfwave.demo.network import LoopbackNetwork
-from tfwave.demo.processes import Task, Tasks
+from tfwave.demo.processes import Task
 from tfwave.errors import EnforcerError
-from tools.bench import colocation_task
-from tools.bench.colocation_modes import MODES, Jobs, Planned, Profile, load_profile, request_of
-
-START_SECONDS = 60.0
-STEP_SECONDS = 12.0
-"""What the pool has no room for waits 10 s for it inside TensorFlow; a step takes less than 2."""
-PROFILE_SECONDS = 180.0
-PROFILE_LIMIT = 8 << 30
-STEPS = 5
-"""Of a trial."""
-_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3"}
+from tools.bench.colocation_modes import MODES, Jobs, Planned, Profile, load_profile, program_of
+from tools.bench.limited import STEPS, Log, Pools, open_pools, outcome_of, run_steps
 
 
 @dataclass(frozen=True)
@@ -62,20 +50,21 @@ class Trial:
 class Work:
     """The directory of a run: profiles, and the trials that were made, in ``trials.jsonl``."""
 
-    out: Path
-    tasks: Tasks
+    pools: Pools
     trials: dict[tuple[Any, ...], Trial] = field(default_factory=dict[tuple[Any, ...], Trial])
     _plans: dict[tuple[Case, str], tuple[Planned, ...]] = field(
         default_factory=dict[tuple[Case, str], tuple[Planned, ...]]
     )
-    _started: int = 0
+
+    def __post_init__(self) -> None:
+        """Take up the trials of an earlier run."""
+        self._log = Log(self.pools.out / "trials.jsonl")
+        for trial in map(_trial, self._log.lines()):
+            self.trials[trial.case, trial.mode, trial.variant, trial.repeat] = trial
 
     def profile(self, model: str, batch: int) -> Profile:
         """Of one step; made once."""
-        directory = self.out / "profiles" / f"{model}-{batch}"
-        if not (directory / "steps.json").exists():
-            self._make_profile(model, batch, directory)
-        return load_profile(directory)
+        return load_profile(self.pools.profile(model, batch))
 
     def jobs(self, case: Case) -> Jobs:
         """The profiles of the jobs of a case."""
@@ -93,20 +82,8 @@ class Work:
         key = (case, mode, planned.variant, repeat)
         if key not in self.trials:
             self.trials[key] = self._try(case, mode, planned, repeat)
-            with (self.out / "trials.jsonl").open("a") as lines:
-                lines.write(json.dumps(asdict(self.trials[key])) + "\n")
+            self._log.add(asdict(self.trials[key]))
         return self.trials[key]
-
-    def load(self) -> None:
-        """Take up the trials of an earlier run; a line that was cut short is none."""
-        path = self.out / "trials.jsonl"
-        text = path.read_text() if path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            path.write_text(whole)
-        for line in whole.splitlines():
-            trial = _trial(json.loads(line))
-            self.trials[trial.case, trial.mode, trial.variant, trial.repeat] = trial
 
     @contextmanager
     def running(self, case: Case, planned: Planned) -> Generator[Task]:
@@ -115,16 +92,8 @@ class Work:
         Raises:
             EnforcerError: it ended, or did not start in time.
         """
-        request = request_of(self.jobs(case), planned, self.out / f"graph-{self._started}.pb")
-        task = self._start(case.limit)
-        try:
-            answer = task.request(request, START_SECONDS)
-            if "error" in answer:
-                raise EnforcerError(answer["error"])
+        with self.pools.running(case.limit, program_of(self.jobs(case), planned)) as task:
             yield task
-        finally:
-            task.end()
-            Path(str(request["graph"])).unlink()
 
     def _try(self, case: Case, mode: str, planned: Planned, repeat: int) -> Trial:
         said = (case, mode, planned.variant, repeat)
@@ -133,54 +102,17 @@ class Work:
             with self.running(case, planned) as task:
                 answer = run_steps(task, STEPS)
         except EnforcerError as error:
-            return Trial(*said, str(error).partition(";")[0], *predicted)
+            return Trial(*said, outcome_of(error), *predicted)
         solo = [self.profile(*job).losses for job in zip(case.models, case.batches, strict=True)]
         equal = [tuple(step) for step in answer["losses"]] == list(zip(*solo, strict=True))
         return Trial(*said, "ok", *predicted, answer["peak"], tuple(answer["seconds"]), equal)
-
-    def _make_profile(self, model: str, batch: int, directory: Path) -> None:
-        shutil.rmtree(directory, ignore_errors=True)  # of a run that was stopped
-        request = {"do": "profile", "model": model, "batch": batch, "steps": STEPS, "out": str(directory)}
-        task = self._start(
-            PROFILE_LIMIT
-        )  # a process of its own: how a pool pads depends on what it gave before
-        answer = task.request(request, PROFILE_SECONDS)
-        task.end()
-        (directory / "steps.json").write_text(json.dumps(answer))
-
-    def _start(self, limit: int) -> Task:
-        self._started += 1
-        task = self.tasks.start(
-            f"{self._started}-{limit >> 20}MB", "here", colocation_task.MODULE, _ENVIRONMENT
-        )
-        task.request({"limit": limit}, START_SECONDS)
-        return task
-
-
-def run_steps(task: Task, count: int) -> dict[str, Any]:
-    """What `colocation_task` says of a run.
-
-    Raises:
-        EnforcerError: the pool was exhausted, or a step took too long.
-    """
-    answers: list[dict[str, Any]] = []
-    for _ in range(count):
-        answers.append(task.request({"do": "run", "steps": 1}, STEP_SECONDS))
-        if "error" in answers[-1]:
-            raise EnforcerError(answers[-1]["error"])
-    joined = {key: [value for answer in answers for value in answer[key]] for key in ("seconds", "losses")}
-    return joined | {"peak": answers[-1]["peak"]}
 
 
 @contextmanager
 def open_work(out: Path) -> Generator[Work]:
     """The work in a directory, taken up where it was left."""
-    (out / "profiles").mkdir(parents=True, exist_ok=True)
-    (out / "logs").mkdir(exist_ok=True)
-    with LoopbackNetwork(("here",), 1e9) as network, Tasks(network, out / "logs") as tasks:
-        work = Work(out, tasks)
-        work.load()
-        yield work
+    with open_pools(out) as pools:
+        yield Work(pools)
 
 
 def tried(work: Work, case: Case, mode: str, repeats: int) -> Sequence[Trial]:

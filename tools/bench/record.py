@@ -2,6 +2,7 @@
 
 tools/bench/record.py                      what needs no network: the simulator, search, waves, and barriers
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
+tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TWO_EACH = ["--workers", "2", "--servers", "2"]
-LONG, LONGER = ["--measured", "12"], ["--measured", "24"]
+LONGER = ["--measured", "24"]
 """A block's first steps find asynchronous workers in phase."""
 TWICE = ["--repeats", "2"]
 THRICE = ["--repeats", "3"]
@@ -40,12 +41,16 @@ RECORDS: dict[str, list[list[str]]] = {
         *(
             ["overlap.py", *model, *setting, *TWICE]
             for model in (["--model", "ResNet50"], ["--model", "InceptionV3", "--image", "75"])
-            for setting in ([], ["--rate", "4e9"], [*TWO_EACH, *LONG], [*TWO_EACH, "--sync"])
+            for setting in ([], ["--rate", "4e9"], [*TWO_EACH, *LONGER], [*TWO_EACH, "--sync"])
         ),
     ],
     "strategy": [
         ["strategy.py", "--steps", "8", "--steps", "16"],
         ["strategy.py", "--first-matrix", "--steps", "4"],
+    ],
+    "tick_tock": [
+        ["tick_tock.py", "--parts", "offset", "auto", "capacity"],
+        ["tick_tock.py", "--parts", "throughput"],
     ],
 }
 WITHOUT_NETWORK = ("simulator", "search", "waves", "barrier")

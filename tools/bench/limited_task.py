@@ -1,8 +1,9 @@
-"""The process of a trial of `colocation.py`: TensorFlow with a limited pool, as its first request says.
+"""The process of a trial: TensorFlow with a limited pool, as its first request says.
 
 Started with {"limit": bytes}, which it answers when the pool is one region, it does then, as often as asked:
 {"do": "profile", "model": str, "batch": int, "steps": n, "out": directory} writes a model's graph, and a capture of
 its step, to `out`; answers {"losses": [of each step, as hex], "peak": bytes} of `n` steps from the first values;
+{"do": "build", "model": str, "batch": int, "out": file} writes only the graph, to a file;
 {"do": "load", "graph": file, "resets": [node], "calls": [[[fetch], [target]]]} takes a graph, and the calls that
 make a step of all jobs in it;
 {"do": "run", "steps": n} makes steps: {"seconds": [of each], "losses": [[of each fetch, as hex] of each step],
@@ -19,9 +20,9 @@ from typing import Any
 from tfwave.capture.session import capture_session
 from tfwave.demo.child import Channel
 from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
-from tools.bench.colocation_models import LOSS, RESET, TRAIN, build
+from tools.bench.limited_models import LOSS, RESET, TRAIN, build
 
-MODULE = "tools.bench.colocation_task"
+MODULE = "tools.bench.limited_task"
 DEVICE = "CPU:0"
 TRACED_STEPS = 3
 WARMUP_STEPS = 1
@@ -38,15 +39,18 @@ class Trial:
         self._calls: list[Any] = []
 
     def profile(self, model: str, batch: int, steps: int, out: str) -> dict[str, object]:
-        graph = build(model, batch)
         Path(out).mkdir(parents=True)
-        Path(out, "graph.pb").write_bytes(graph.as_graph_def().SerializeToString(deterministic=True))
+        graph = self._write(model, batch, Path(out, "graph.pb"))
         with self._open(graph) as session:
             session.run(RESET)
             self._tf.config.experimental.reset_memory_stats(DEVICE)
             with capture_session(session, out=Path(out, "bundle"), steps=TRACED_STEPS, warmup=WARMUP_STEPS):
                 losses = [session.run([f"{LOSS}:0", TRAIN])[0] for _ in range(steps)]
             return {"losses": [float(loss).hex() for loss in losses], "peak": self._peak()}
+
+    def build(self, model: str, batch: int, out: str) -> dict[str, object]:
+        self._write(model, batch, Path(out))
+        return {}
 
     def load(self, graph: str, resets: list[str], calls: list[Any]) -> dict[str, object]:
         own = self._tf.Graph()
@@ -77,6 +81,11 @@ class Trial:
     def _peak(self) -> int:
         return self._tf.config.experimental.get_memory_info(DEVICE)["peak"]
 
+    def _write(self, model: str, batch: int, out: Path) -> Any:
+        graph = build(model, batch)
+        out.write_bytes(graph.as_graph_def().SerializeToString(deterministic=True))
+        return graph
+
     def _open(self, graph: Any) -> Any:
         config = self._tf.compat.v1.ConfigProto()
         config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -84,13 +93,13 @@ class Trial:
         return self._tf.compat.v1.Session(graph=graph, config=config)
 
 
-def main() -> None:
+def main(kind: type[Trial] = Trial) -> None:
     """Obey until standard input is closed."""
     channel = Channel()
     requests = channel.requests()
     set_up(AllocatorSettings(next(requests)["limit"]))
     one_region()
-    trial = Trial()
+    trial = kind()
     channel.say()
     for request in requests:
         channel.say(**trial.answer(**request))

@@ -40,6 +40,10 @@ class Network:
         weights = self.weights(kernel, kernel, x.shape[-1], width)
         return self.normed(self.tf.nn.conv2d(x, weights, stride, "SAME"), relu)
 
+    def biased(self, x: Any, width: int) -> Any:
+        y = self.tf.nn.conv2d(x, self.weights(3, 3, x.shape[-1], width), 1, "SAME")
+        return self.tf.nn.relu(self.tf.nn.bias_add(y, self._zeros(width)))
+
     def separable(self, x: Any, width: int, kernel: int) -> Any:
         """Depthwise and pointwise convolution, twice."""
         for _ in range(2):
@@ -135,9 +139,19 @@ def nasnet(net: Network) -> Any:
 
 def bert(net: Network) -> Any:
     """Four encoder layers, and an embedding."""
+    return _encoder(net, lambda weights: weights)
+
+
+def dense_bert(net: Network) -> Any:
+    """The same, whose embedding has a dense gradient."""
+    return _encoder(net, lambda weights: net.tf.reshape(weights, weights.shape))
+
+
+def _encoder(net: Network, embedding: Callable[[Any], Any]) -> Any:
     width, heads = 128, 4
     words = net.tf.random.stateless_uniform([net.batch, WORDS], seed=[7, 2], maxval=VOCABULARY, dtype="int32")
-    x = net.layer_norm(net.tf.gather(net.weights(VOCABULARY, width), words) + net.weights(WORDS, width))
+    table = embedding(net.weights(VOCABULARY, width))
+    x = net.layer_norm(net.tf.gather(table, words) + net.weights(WORDS, width))
     x = net.tf.reshape(x, [-1, width])
 
     def by_head(y: Any) -> Any:
@@ -152,6 +166,17 @@ def bert(net: Network) -> Any:
         hidden = net.tf.nn.gelu(net.dense(x, 4 * width), approximate=True)
         x = net.layer_norm(x + net.dense(hidden, width))
     return net.classified(net.tf.reduce_mean(net.tf.reshape(x, [net.batch, WORDS, width]), 1))
+
+
+def vgg(net: Network) -> Any:
+    """Plain convolutions with biases, and two dense layers, which have most of the variables."""
+    x = net.images()
+    for width, depth in ((32, 2), (64, 2), (128, 3)):
+        for _ in range(depth):
+            x = net.biased(x, width)
+        x = net.tf.nn.max_pool2d(x, 2, 2, "SAME")
+    x = net.tf.nn.relu(net.dense(net.tf.reshape(x, [net.batch, -1]), 512))
+    return net.classified(net.tf.nn.relu(net.dense(x, 512)))
 
 
 def lstm(net: Network) -> Any:
@@ -173,6 +198,8 @@ MODELS: dict[str, Callable[[Network], Any]] = {
     "inception": inception,
     "nasnet": nasnet,
     "bert": bert,
+    "dense_bert": dense_bert,
+    "vgg": vgg,
     "lstm": lstm,
 }
 LOSS, TRAIN, RESET = "loss", "train", "reset"
