@@ -17,7 +17,7 @@ from tfwave.planner import Network
 
 
 def bundle_network(bundle: Bundle) -> Network:
-    """What was captured, given as by `bundle_costs`; all cards are taken to be like the busiest one."""
+    """What was captured, given as by `bundle_costs`; all cards are taken to be alike."""
     links = channel_links(bundle.records)
     given = AnalyticCosts(time_oracle(bundle), links)
     return traced_network(given, links, bundle.transfers.data, bundle.records)
