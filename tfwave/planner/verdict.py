@@ -9,7 +9,8 @@ MODEL_ERROR = 0.03
 
 SATURATED = 0.8
 """Share of a step in which a server's card is busy for workers by themselves, from which on no order makes them
-faster: what one waits less for the card, another waits more."""
+faster: what one waits less for the card, another waits more. Two workers of three models, of whom each alone would
+gain 3 to 7 %, gained 3, 2 and -5 %, with cards busy for 91 to 96 % of the step."""
 
 _NEAR = 0.02
 
@@ -32,10 +33,10 @@ class Verdict:
 def judge(found: Forecast) -> Verdict:
     """Judge a forecast."""
     low = found.gain(min(found.unordered)) - MODEL_ERROR
-    if found.served > SATURATED:
-        low = min(low, 0.0)
     gain = found.gain(found.unordered_seconds)
     high = found.gain(max(found.unordered)) + MODEL_ERROR
+    if found.served > SATURATED:
+        low, gain = min(low, 0.0) - MODEL_ERROR, 0.0
     if low > 0:
         return Verdict(low, gain, high, f"gain expected: {gain:.0%} of the step ({low:.0%} to {high:.0%})")
     return Verdict(low, gain, high, f"no gain expected: {_why(found)}")
