@@ -9,7 +9,8 @@ import pytest
 
 from tests.graphs import WORKER
 from tests.grouped import graph_of, group, profile_of
-from tfwave.colocate.advice import advise, largest_scale
+from tests.memory_steps import Step, bundle_of, graph
+from tfwave.colocate.advice import advise, captured_step, largest_scale
 from tfwave.colocate.colocating import run as run_jobs
 from tfwave.colocate.fitting import fit
 from tfwave.colocate.job import Job, SessionStep
@@ -209,6 +210,16 @@ def test_what_is_resident_does_not_grow_with_the_batch() -> None:
     assert largest_scale(jobs, 40) == 0.0
     assert largest_scale([GroupedJob("c", (), 10)], 100) == math.inf
     assert largest_scale([GroupedJob("c", (), 110)], 100) == 0.0
+
+
+@pytest.mark.parametrize(("in_pool", "resident"), [(1060, 1000), (60, 0), (50, 0), (0, 0)])
+def test_what_the_pool_of_a_captured_job_held_besides_is_resident(in_pool: int, resident: int) -> None:
+    """More than the step made; just that; less, as what is fed is not in it; and no pool."""
+    step = Step()
+    step.run("a", 0, (60, 1), allocated=[60])
+    step.stats.dev_stats[0].node_stats[0].memory[0].allocator_bytes_in_use = in_pool
+    found = captured_step("job", bundle_of([graph(("a", "Fill", []))], step.stats))
+    assert (found.name, found.profile.resident, found.profile.peak) == ("job", resident, resident + 60)
 
 
 def test_a_job_has_a_name() -> None:

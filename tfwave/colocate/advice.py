@@ -62,11 +62,16 @@ class Advice:
 def captured_step(name: str, bundle: Bundle, device: str | None = None) -> JobStep:
     """The step of a job that was captured: that with the highest peak.
 
+    What its pool held besides counts as resident: constants, and what a pool gives variables beyond what they need.
+    So capture a job in a process of its own.
+
     Raises:
         BundleError: as `captured_memory`.
     """
-    profile = captured_memory(bundle, device).memory.profile
-    return JobStep(name, bundle.view, profile, bundle_costs(bundle))
+    captured = captured_memory(bundle, device)
+    profile = captured.memory.profile
+    resident = profile.resident + max(0, captured.others or 0)
+    return JobStep(name, bundle.view, replace(profile, resident=resident), bundle_costs(bundle))
 
 
 def advise(steps: Sequence[JobStep], limit_bytes: int) -> Advice:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from grappler_passes.counter_barrier import CounterBarrier
 from tfwave.capture.bundle import load_bundle
-from tfwave.capture.costs import bundle_costs
-from tfwave.capture.memory import captured_memory
+from tfwave.colocate import captured_step
 from tfwave.errors import PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.step import Step
@@ -74,18 +73,11 @@ def _group(units: Sequence[Unit], done: Sequence[OpMemory]) -> NodeGroup:
 
 @cache
 def load_profile(directory: Path) -> Profile:
-    """What `limited_task` has written; `steps.json` is written last.
-
-    What the pool held besides counts as resident: constants, and what it gave variables beyond what they need.
-    """
+    """What `limited_task` has written; `steps.json` is written last."""
     bundle = load_bundle(directory / "bundle")
     graph = GraphDef.FromString((directory / "graph.pb").read_bytes())
-    captured = captured_memory(bundle)
-    profile = captured.memory.profile
-    resident = profile.resident + max(0, captured.others or 0)
-    step = JobStep("", bundle.view, replace(profile, resident=resident), bundle_costs(bundle))
     steps = json.loads((directory / "steps.json").read_text())
-    return Profile(graph, step, tuple(steps["losses"]), steps["peak"])
+    return Profile(graph, captured_step("", bundle), tuple(steps["losses"]), steps["peak"])
 
 
 @dataclass(frozen=True)
