@@ -25,13 +25,15 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 
 @contextmanager
 def in_doubles() -> Iterator[None]:
-    """Keras makes variables in double precision inside the block."""
-    before = keras.config.floatx()
+    """Keras makes variables in double precision inside the block, also if it has made layers before."""
+    before, policy = keras.config.floatx(), keras.config.dtype_policy()
     keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
     try:
         yield
     finally:
         keras.config.set_floatx(before)
+        keras.config.set_dtype_policy(policy)
 
 
 def dense(optimizer: str, waves: int = 2) -> Any:
