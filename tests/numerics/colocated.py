@@ -33,7 +33,7 @@ from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.pool import pool_in_use
 
 SHARED = "69MiB"
-"""Two whole steps have no room in it beside each other, groups of them have: with 66 MiB a step does not fit, with
+"""Two whole steps have no room in it beside each other, groups of them have: with 64 MiB a step does not fit, with
 72 two whole ones may."""
 STEPS, FAILS_AFTER, FEW_STEPS = 12, 8, 6
 MB = 1 << 20
