@@ -1,21 +1,29 @@
 """Questions about paths in a graph."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
 
 from tfwave.graph.flow_ops import ENTER_OPS, EXIT_OPS, MERGE_OPS, NEXT_OPS, SWITCH_OPS
 from tfwave.graph.view import GraphView
 
+_Place = TypeVar("_Place", bound=Hashable)
+
+
+def reached(nexts: Callable[[_Place], Iterable[_Place]], starts: Iterable[_Place]) -> frozenset[_Place]:
+    """These places and all that one comes to from them, by what `nexts` gives for each."""
+    stack = list(starts)
+    found: set[_Place] = set()
+    while stack:
+        place = stack.pop()
+        if place not in found:
+            found.add(place)
+            stack += nexts(place)
+    return frozenset(found)
+
 
 def upstream_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
     """These nodes and all that they need, through data and control edges."""
-    stack = list(nodes)
-    found: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack += view.fanins[node]
-    return frozenset(found)
+    return reached(view.fanins.__getitem__, nodes)
 
 
 def in_control_flow(view: GraphView) -> frozenset[int]:

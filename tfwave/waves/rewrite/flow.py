@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tfwave.graph.reach import reached
 from tfwave.graph.step import Step, union
 
 _SHAPE_OPS = frozenset({"Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"})
@@ -38,11 +39,11 @@ class DataFlow:
 
     def upstream(self, nodes: Iterable[int]) -> frozenset[int]:
         """These nodes and all that their values follow from."""
-        return _reached(self.fanins, nodes)
+        return reached(self.fanins.__getitem__, nodes)
 
     def downstream(self, nodes: Iterable[int]) -> frozenset[int]:
         """These nodes and all whose values follow from theirs."""
-        return _reached(self.fanouts, nodes)
+        return reached(self.fanouts.__getitem__, nodes)
 
     def carried(self, bits: Mapping[int, int]) -> Mapping[int, int]:
         """For each node its own bits and those of all that its value follows from."""
@@ -55,14 +56,3 @@ class DataFlow:
                 settled = settled and found == carried[node]
                 carried[node] = found
         return carried
-
-
-def _reached(edges: Mapping[int, Iterable[int]], nodes: Iterable[int]) -> frozenset[int]:
-    stack = list(nodes)
-    found: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack += edges[node]
-    return frozenset(found)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tfwave.graph.names import parse_input
 from tfwave.graph.partition.colocate import CLASS_ATTR, CLASS_PREFIX
+from tfwave.graph.reach import reached
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, NodeDef
 from tfwave.waves.cycles import device_of
 from tfwave.waves.rewrite.names import wave_name
@@ -38,17 +39,10 @@ class Rotation:
                     device = devices[device_of(len(devices), partition, wave)]
                     graph.move(wave_name(node.name, wave), device)
 
-    def _staying(self) -> set[str]:
+    def _staying(self) -> frozenset[str]:
         """Case 2, with nodes that are not copied among them."""
         ties = self._ties()
-        stack = [name for name in ties if name not in self.writer.own]
-        found: set[str] = set()
-        while stack:
-            name = stack.pop()
-            if name not in found:
-                found.add(name)
-                stack += ties[name]
-        return found
+        return reached(ties.__getitem__, [name for name in ties if name not in self.writer.own])
 
     def _ties(self) -> Mapping[str, list[str]]:
         """For each name those of which it must share the device."""
