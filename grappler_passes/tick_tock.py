@@ -11,7 +11,7 @@ from tfwave.waves.rewrite.checks import check_step
 from tfwave.waves.rewrite.copies import MOST_WAVES
 from tfwave.waves.rewrite.gate import check_gate, find_gate
 from tfwave.waves.rewrite.names import wave_name
-from tfwave.waves.rewrite.once import check_whole, has_waves, listed
+from tfwave.waves.rewrite.once import check_fetches, check_whole, has_waves
 from tfwave.waves.rewrite.training import Training
 from tfwave.waves.rewrite.write import WaveWriter
 
@@ -81,8 +81,7 @@ class TickTock(GraphPass):
         """Copy the step, and let each copy wait for the middle of the one before it."""
         if self.waves == 1 or has_waves(graph.view, graph.author):
             return
-        if not graph.item.fetches:
-            raise PassError("tick_tock must know what a step runs: give the loss and the train op as fetches")
+        check_fetches(graph.item, self.name)
         training = Training.of(graph.item, graph.view, self.boundary)
         check_step(graph.item, training)
         writer = WaveWriter(graph, training, self.waves)
@@ -98,21 +97,10 @@ class TickTock(GraphPass):
             feeds=[*writer.of_all_waves(graph.item.feeds), *(kept if writer.variables.fed else ())],
             fetches=writer.of_all_waves(graph.item.fetches),
         )
-        self._remark(graph, training)
+        writer.remark()
 
     def _average(self, writer: WaveWriter) -> tuple[str, ...]:
         if self.average == "wave":
             return writer.average_sequence()
         writer.average_call()
         return ()
-
-    def _remark(self, graph: GraphRewriter, training: Training) -> None:
-        names = graph.view.names
-        graph.remark(
-            f"{self.waves} waves a call: feed and fetch those of wave w under its names, "
-            f"such as '{wave_name(graph.item.fetches[0], 1)}' for wave 1"
-        )
-        graph.remark(
-            f"the forward pass ends at {listed([names[node] for node in training.end])}; averaged are "
-            f"{len(training.gradients)} gradients: {listed([g.tensor.node for g in training.gradients])}"
-        )

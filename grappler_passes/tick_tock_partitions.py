@@ -12,7 +12,7 @@ from tfwave.waves.rewrite.cells import find_cells, write_cells
 from tfwave.waves.rewrite.checks import check_step
 from tfwave.waves.rewrite.copies import MOST_WAVES
 from tfwave.waves.rewrite.names import wave_name
-from tfwave.waves.rewrite.once import check_whole, has_waves, listed
+from tfwave.waves.rewrite.once import check_fetches, check_whole, has_waves
 from tfwave.waves.rewrite.partition_checks import check_partitions
 from tfwave.waves.rewrite.partitions import Partitions
 from tfwave.waves.rewrite.rotation import Rotation
@@ -81,10 +81,7 @@ class TickTockPartitions(GraphPass):
         """Copy the step to the devices of each wave, and let each device keep to the table."""
         if self.waves == 1 or has_waves(graph.view, graph.author):
             return
-        if not graph.item.fetches:
-            raise PassError(
-                f"{self.name} must know what a step runs: give the loss and the train op as fetches"
-            )
+        check_fetches(graph.item, self.name)
         training = Training.of(graph.item, graph.view, self.boundary)
         check_step(graph.item, training)
         partitions = Partitions.of(training)
@@ -101,7 +98,8 @@ class TickTockPartitions(GraphPass):
         graph.rename_ends(
             feeds=writer.of_all_waves(graph.item.feeds), fetches=writer.of_all_waves(graph.item.fetches)
         )
-        self._remark(graph, training, partitions, table)
+        writer.remark()
+        _remark(graph, partitions, table)
 
     def _table(self, partitions: int) -> CycleTable:
         most = min(partitions, MOST_WAVES)
@@ -110,21 +108,11 @@ class TickTockPartitions(GraphPass):
             raise PassError(f"{self.name}: waves is {waves}, and {partitions} partitions take 1 to {most}")
         return cycle_table(partitions, waves)
 
-    def _remark(
-        self, graph: GraphRewriter, training: Training, partitions: Partitions, table: CycleTable
-    ) -> None:
-        graph.remark(
-            f"{table.waves} waves a call: feed and fetch those of wave w under its names, "
-            f"such as '{wave_name(graph.item.fetches[0], 1)}' for wave 1"
-        )
-        names = [graph.view.names[node] for node in training.end]
-        graph.remark(
-            f"the forward pass ends at {listed(names)}; averaged are {len(training.gradients)} gradients: "
-            f"{listed([gradient.tensor.node for gradient in training.gradients])}"
-        )
-        places = [f"{number} '{device}'" for number, device in enumerate(partitions.devices)]
-        graph.remark(f"partitions, and devices, by the order of the forward pass: {', '.join(places)}")
-        graph.remark("\n".join(["F and B of (partition, wave) by cycle:", *_lines(table)]))
+
+def _remark(graph: GraphRewriter, partitions: Partitions, table: CycleTable) -> None:
+    places = [f"{number} '{device}'" for number, device in enumerate(partitions.devices)]
+    graph.remark(f"partitions, and devices, by the order of the forward pass: {', '.join(places)}")
+    graph.remark("\n".join(["F and B of (partition, wave) by cycle:", *_lines(table)]))
 
 
 def _lines(table: CycleTable) -> Iterator[str]:

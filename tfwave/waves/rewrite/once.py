@@ -1,9 +1,9 @@
 """Which graphs passes that write waves take: whole ones, and each once."""
 
 import re
-from collections.abc import Sequence
 
 from tfwave.errors import PassError
+from tfwave.graph.item import GraphItem
 from tfwave.graph.marks import added_by
 from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
 
@@ -26,6 +26,16 @@ def check_whole(view: GraphView, name: str) -> None:
         raise PassError(f"node '{min(steps)}' is of a further step; run {name} before 'cross_step'")
 
 
+def check_fetches(item: GraphItem, name: str) -> None:
+    """Refuse, for the pass `name`, a graph of which nobody says what a step runs.
+
+    Raises:
+        PassError: says so.
+    """
+    if not item.fetches:
+        raise PassError(f"{name} must know what a step runs: give the loss and the train op as fetches")
+
+
 def has_waves(view: GraphView, author: str) -> bool:
     """Did `author`, a pass with its options, write waves into this graph?
 
@@ -36,12 +46,6 @@ def has_waves(view: GraphView, author: str) -> bool:
     if others:
         raise PassError(f"the graph went through {min(others)} already: strip it first")
     return bool(_authors(view))
-
-
-def listed(names: Sequence[str], most: int = 3) -> str:
-    """The first names, and how many more there are."""
-    more = [f"{len(names) - most} more"] if len(names) > most else []
-    return ", ".join([*(f"'{name}'" for name in names[:most]), *more])
 
 
 def _authors(view: GraphView) -> set[str]:

@@ -1,6 +1,6 @@
 """Writing the waves of a step into its graph."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,6 +49,19 @@ class WaveWriter:
     @property
     def _further(self) -> range:
         return range(1, self.waves)
+
+    def remark(self) -> None:
+        """Say how to call the waves, where the forward pass ends, and what is averaged."""
+        graph, gradients = self.graph, self.training.gradients
+        graph.remark(
+            f"{self.waves} waves a call: feed and fetch those of wave w under its names, "
+            f"such as '{wave_name(graph.item.fetches[0], 1)}' for wave 1"
+        )
+        ends = [graph.view.names[node] for node in self.training.end]
+        graph.remark(
+            f"the forward pass ends at {_listed(ends)}; averaged are {len(gradients)} gradients: "
+            f"{_listed([gradient.tensor.node for gradient in gradients])}"
+        )
 
     def copy(self) -> None:
         """Copy the step and its variables."""
@@ -124,3 +137,9 @@ class WaveWriter:
     def _copier(self, own: frozenset[str]) -> WaveCopier:
         item = self.graph.item
         return WaveCopier(OpTable.of(item.graph), own, self.variables.handles, item.custom_ops)
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*(f"'{name}'" for name in names[:most]), *more])
