@@ -7,7 +7,7 @@ import pytest
 from tests.graphs import SERVERS, WORKER, Builder
 from tfwave.cost.analytic import LinkModel
 from tfwave.cost.file import FileCosts
-from tfwave.graph.transfer import find_transfers
+from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, Floor
 from tfwave.plan.discipline import Discipline
@@ -62,18 +62,44 @@ def test_workers_that_keep_a_servers_card_busy_gain_nothing() -> None:
     assert said.text == "no gain expected: all workers together keep a server's card busy 81% of the step"
 
 
-def test_no_step_is_shorter_than_what_a_server_has_to_do_for_all_workers() -> None:
-    """One pulls for 1 s and computes for 1 s: in the 3 s that the server sends to three, each makes one step."""
+def pulled_and_used() -> tuple[GraphView, tuple[Transfer, ...], FileCosts]:
+    """A worker pulls for 1 s, and computes for 1 s."""
     build = Builder()
     build.op(WORKER, "use", [build.pair(build.const(SERVER, "v"), SERVER, WORKER)])
     view = GraphView.of(*build.partitions.values())
     transfers = find_transfers(view).data
     costs = FileCosts({**dict.fromkeys(view.names, 0.0), "use": 1.0}, {t.node: 1.0 for t in transfers})
+    return view, transfers, costs
+
+
+def test_no_step_is_shorter_than_what_a_server_has_to_do_for_all_workers() -> None:
+    """One pulls for 1 s and computes for 1 s: in the 3 s that the server sends to three, each makes one step."""
+    view, transfers, costs = pulled_and_used()
     seconds = [
         make_plan(view, transfers, Network(costs), PlanRequest("tac", workers=n)).predicted.unordered_seconds
         for n in (1, 2, 3)
     ]
     assert seconds == [2, 2, 3]
+
+
+def test_steps_without_an_order_are_forecast_as_they_were_seen() -> None:
+    """The op of 3 s needs `v`: it comes second in the one step, and first in the other."""
+    build = Builder()
+    arrived = [build.pair(build.const(SERVER, name), SERVER, WORKER) for name in ("v", "w")]
+    build.op(WORKER, "last", [build.op(WORKER, "use", arrived[:1]), arrived[1]])
+    view = GraphView.of(*build.partitions.values())
+    v, w = sorted(find_transfers(view).data, key=lambda t: t.node)
+    costs = FileCosts({**dict.fromkeys(view.names, 0.0), "use": 3.0}, {v.node: 1.0, w.node: 1.0})
+    seen = [{v.key: 0.2, w.key: 0.1}, {v.key: 0.1, w.key: 0.2}]
+    found = make_plan(view, [v, w], Network(costs, seen=seen), PlanRequest("tac")).predicted
+    assert (found.unordered_seconds, found.ordered_seconds) == (4.5, 4)
+
+
+def test_no_step_is_shorter_than_what_the_cores_have_to_do() -> None:
+    view, transfers, costs = pulled_and_used()
+    networks = [Network(costs, machine_seconds=seconds) for seconds in (1.5, 2.5)]
+    found = [make_plan(view, transfers, network, PlanRequest("tac")).predicted for network in networks]
+    assert [(f.unordered_seconds, f.ordered_seconds) for f in found] == [(2, 2), (2.5, 2.5)]
 
 
 def test_workers_share_the_card_of_their_server() -> None:

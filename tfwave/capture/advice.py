@@ -14,7 +14,7 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
     """How many steps a call should make, and in which blocks, for the job that was captured with one step a call.
 
     What the busiest worker needs decides, what the servers can serve, and what the cores of the capturing machine
-    have to do. One step a call is what it says where steps that overlap would not be faster than the fastest one
+    have to do. One step a call is what it says where steps that overlap would not be faster than the median one
     captured, or where nothing is pushed, as in inference. What the traces lost is estimated.
 
     Args:
@@ -35,13 +35,9 @@ def overlap_on(network: Network, bundle: Bundle, workers: int) -> Overlap:
     pulling = sorted(pulling_devices(view, transfers))
     if not pulling:
         raise GraphError("nothing crosses tasks in this job: there is nothing to overlap")
-    machine = bundle.manifest.machine_seconds
-    loads = [
-        replace(step_load(view, device, transfers, network, workers), machine_seconds=machine)
-        for device in pulling
-    ]
+    loads = [step_load(view, device, transfers, network, workers) for device in pulling]
     busiest = max(loads, key=lambda step: step.seconds(1))
-    single = min(step.seconds for step in bundle.manifest.steps)
+    single = bundle.manifest.median_seconds
     if workers > 1:  # of whom the capture may have seen one
         single = max(single, busiest.seconds(1))
     found = choose_overlap(busiest)

@@ -66,9 +66,12 @@ class Manifest(BaseModel):
 
     @property
     def machine_seconds(self) -> float:
-        """What a step takes at the least, on a machine with these cores, were none ever idle; 0 if not known."""
+        """What the median step takes at the least, on a machine with these cores, were none ever idle.
+
+        0 if not known.
+        """
         known = [step.core_seconds for step in self.steps if step.core_seconds is not None]
-        return min(known) / self.cores if known and self.cores else 0.0
+        return statistics.median(known) / self.cores if known and self.cores else 0.0
 
 
 @dataclass(frozen=True)

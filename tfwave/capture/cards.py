@@ -11,7 +11,7 @@ from tfwave.capture.costs import channel_links, service_seconds, time_oracle
 from tfwave.capture.step_stats import TransferRecord
 from tfwave.cost.analytic import AnalyticCosts, LinkModel
 from tfwave.cost.model import CostModel
-from tfwave.graph.names import Channel, task_of
+from tfwave.graph.names import Channel, TransferKey, task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.planner import Network
 
@@ -20,7 +20,17 @@ def bundle_network(bundle: Bundle) -> Network:
     """What was captured, given as by `bundle_costs`; all cards are taken to be alike."""
     links = channel_links(bundle.records)
     given = AnalyticCosts(time_oracle(bundle), links)
-    return traced_network(given, links, bundle.transfers.data, bundle.records)
+    network = traced_network(given, links, bundle.transfers.data, bundle.records)
+    return replace(network, seen=_seen(bundle), machine_seconds=bundle.manifest.machine_seconds)
+
+
+def _seen(bundle: Bundle) -> list[dict[TransferKey, float]]:
+    """When the sender had each transfer, of each step."""
+    keys = {(t.edge, t.channel): t.key for t in bundle.transfers.data}
+    return [
+        {keys[r.edge, r.channel]: r.start_seconds for r in step if (r.edge, r.channel) in keys}
+        for step in bundle.records
+    ]
 
 
 def traced_network(

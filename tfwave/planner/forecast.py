@@ -67,7 +67,7 @@ def forecast(
     """Simulate a step; channels without an order send of what is ready any, as stock TensorFlow does.
 
     Ops of devices for which the costs know nothing take no time. Of `workers` that run the graph each by itself one
-    is simulated, and no step is shorter than what the servers have to do for all.
+    is simulated, and no step is shorter than what the servers have to do for all, or the cores for a step.
 
     Raises:
         MissingCost: a cost is not known on a device that an order speaks of; names it.
@@ -81,11 +81,12 @@ def forecast(
     planned = anyhow | {rule.channel: rule.discipline for rule in rules}
     ordered = compile_job(view, both, known, cluster, planned).run(ranks_of(transfers, rules))
     free = compile_job(view, both, known, cluster, anyhow)
-    unordered = tuple(free.makespan(ranks) for ranks in stock_ranks(transfers))
+    unordered = tuple(free.makespan(ranks) for ranks in stock_ranks(transfers, network.seen))
     served = workers * max(busiest_server(view, transfers, network)) if workers > 1 else 0.0
+    least = max(served, network.machine_seconds)
     return Forecast(
-        max(served, free.ticks.seconds(ordered.finish)),
-        tuple(max(served, seconds) for seconds in unordered),
+        max(least, free.ticks.seconds(ordered.finish)),
+        tuple(max(least, seconds) for seconds in unordered),
         _wire_seconds(transfers, network),
         find_bounds(view, transfers, known, cluster),
         served,

@@ -1,4 +1,4 @@
-"""What ops and transfers take, and the network cards that transfers share."""
+"""What ops and transfers take, and the network cards and cores that they share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from tfwave.cost.analytic import AnalyticCosts, LinkModel
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.model import CostModel
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, TransferKey
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.sim.cluster import UNSHARED, Cluster
@@ -24,12 +24,17 @@ class Network:
         card: that of each task, with the latency from one to another; None: each channel is a link of its own.
         overheads: seconds that a transfer takes beside its bytes, by channel: of all that may pass other cards.
         on_card: what ops take, and transfers that have the cards to themselves, if that is not what is given.
+        seen: when the sender had each transfer, in seconds, of steps that were traced.
+        machine_seconds: what the cores of the capturing machine need for a step, were none ever idle; sending and
+            receiving take them, too. 0 if not known.
     """
 
     given: CostModel
     card: LinkModel | None = None
     overheads: Mapping[Channel, float] = field(default_factory=dict[Channel, float])
     on_card: CostModel | None = None
+    seen: Sequence[Mapping[TransferKey, float]] = ()
+    machine_seconds: float = 0.0
 
     @property
     def costs(self) -> CostModel:

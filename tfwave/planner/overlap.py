@@ -48,8 +48,7 @@ class StepLoad:
         nodes: of the step's graph.
         served: seconds in which the busiest server sends, and receives, for a step of all workers of the graph.
         workers: how many run such a step, each by itself.
-        machine_seconds: what the cores of its machine need for a step, were none ever idle: sending and receiving
-            take them, too.
+        machine_seconds: what the cores of its machine need for a step, were none ever idle.
     """
 
     compute_seconds: float
@@ -131,6 +130,7 @@ def step_load(
         len(view),
         busiest_server(view, transfers, network),
         workers,
+        network.machine_seconds,
     )
 
 

@@ -1,9 +1,10 @@
 """Stock TensorFlow's order: of what is ready when a channel is idle, any transfer leaves, another in each step."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, TransferKey
 from tfwave.graph.transfer import Transfer
 from tfwave.plan.discipline import Discipline
 
@@ -15,9 +16,34 @@ def stock_disciplines(transfers: Sequence[Transfer]) -> dict[Channel, Discipline
     return dict.fromkeys((t.channel for t in transfers), Discipline.PRIORITY)
 
 
-def stock_ranks(transfers: Sequence[Transfer]) -> list[list[int]]:
-    """Random ranks for the transfers, for each of some steps; the same each time."""
-    steps = [list(range(len(transfers))) for _ in range(_STEPS)]
+def stock_ranks(
+    transfers: Sequence[Transfer], seen: Sequence[Mapping[TransferKey, float]] = ()
+) -> list[list[int]]:
+    """Ranks for the transfers, for each of some steps; the same each time.
+
+    Case 1: steps were seen, in more than one order: theirs. What a trace lost comes last.
+    Case 2: none, or something kept them in one order: random ranks.
+
+    Args:
+        transfers: all that have a rank.
+        seen: when the sender had each, of some steps.
+    """
+    orders = [tuple(_by_time(transfers, step)) for step in seen]
+    if len(set(orders)) > 1:
+        return [_ranks(order) for order in orders]  # 1
+    steps = [list(range(len(transfers))) for _ in range(_STEPS)]  # 2
     for seed, ranks in enumerate(steps):
         Random(seed).shuffle(ranks)  # noqa: S311
     return steps
+
+
+def _by_time(transfers: Sequence[Transfer], step: Mapping[TransferKey, float]) -> Iterable[int]:
+    times = [step.get(transfer.key, math.inf) for transfer in transfers]
+    return sorted(range(len(times)), key=times.__getitem__)
+
+
+def _ranks(order: Sequence[int]) -> list[int]:
+    ranks = [0] * len(order)
+    for rank, place in enumerate(order):
+        ranks[place] = rank
+    return ranks

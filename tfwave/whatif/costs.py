@@ -42,8 +42,11 @@ class InheritedCosts:
 
     def transfer_seconds(self, transfer: Transfer) -> float:
         """Seconds of the captured transfer, and the latency."""
-        captured = self._captured[self.layout.origins[transfer.recv]]
-        return self.base.transfer_seconds(captured) + self.latency_seconds
+        return self.base.transfer_seconds(self.captured(transfer)) + self.latency_seconds
+
+    def captured(self, transfer: Transfer) -> Transfer:
+        """The captured transfer that one of the layout is a copy of."""
+        return self._captured[self.layout.origins[transfer.recv]]
 
     @cached_property
     def _captured(self) -> dict[int, Transfer]:

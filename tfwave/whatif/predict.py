@@ -13,7 +13,6 @@ from tfwave.plan.discipline import Discipline
 from tfwave.plan.match import check_match
 from tfwave.plan.plan import Plan
 from tfwave.planner import Network, PlanRequest, make_plan
-from tfwave.sim.cluster import Cluster
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.simulate import timeline_of
 from tfwave.sim.stock import stock_disciplines, stock_ranks
@@ -28,7 +27,7 @@ from tfwave.whatif.workers import replicate, workers_of
 
 @dataclass(frozen=True)
 class Prediction:
-    """A step of a changed job. `unordered` are the seconds of steps whose transfers go out in random orders.
+    """A step of a changed job. `unordered` are the seconds of steps whose transfers go out as in the captured ones.
 
     Attributes:
         free: one of the unordered steps.
@@ -95,9 +94,7 @@ def predict(subject: Subject, change: Change, orders: Plan | PlanRequest) -> Pre
     dealt = _dealt(captured, subject.job, change)
     plan = _plan(captured, dealt, replace(costs, layout=dealt), orders)
     job = _replicated(dealt, subject.job, change.workers)
-    return _simulated(
-        change, plan.policy, _Orders.of(plan, dealt), replace(costs, layout=job), network.cluster
-    )
+    return _simulated(change, plan.policy, _Orders.of(plan, dealt), replace(costs, layout=job), network)
 
 
 def _dealt(captured: Layout, job: str, change: Change) -> Layout:
@@ -149,13 +146,13 @@ class _Orders:
 
 
 def _simulated(
-    change: Change, policy: str, orders: _Orders, costs: InheritedCosts, cluster: Cluster
+    change: Change, policy: str, orders: _Orders, costs: InheritedCosts, network: Network
 ) -> Prediction:
-    job = costs.layout
+    job, cluster = costs.layout, network.cluster
     timed = replace(costs, latency_seconds=change.latency_seconds)
     ordered = compile_job(job.view, job.transfers, timed, cluster, orders.by_channel(job))
     free = compile_job(job.view, job.transfers, timed, cluster, stock_disciplines(job.transfers.data))
-    shuffled = stock_ranks(job.transfers.data)
+    shuffled = stock_ranks([costs.captured(t) for t in job.transfers.data], network.seen)
     loads = loads_of(job, costs)
     return Prediction(
         change,

@@ -36,7 +36,7 @@ MODEL = ("model", "image", "batch", "first_matrix")
 """The keys of what is trained."""
 _CALL_SECONDS = 300
 _SINGLE_STEPS, _CALLS = 6, 3
-"""Traced: advice goes by the fastest of single steps, so there are more of them."""
+"""Traced: advice goes by the median of single steps, which vary more than calls of many."""
 
 
 class Worker:
