@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from tfwave.errors import GraphError, PassError
 from tfwave.graph.flow_regions import flow_regions, is_entry
 from tfwave.graph.marks import BARRIER_OP, added_by
+from tfwave.graph.partition.signatures import ARG_OPS, RETVAL_OPS
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.proto.tensorflow_pb2 import AttrValue
+
+_BORDER = ARG_OPS | RETVAL_OPS
+"""TensorFlow keeps no control edge of these: it makes a function of each partition, and they its signature."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,14 @@ class CounterBarrier(GraphPass):
         """Put one barrier between each two groups, and for a job one before the first."""
         parts = _Parts(graph.view, self.groups)
         first = 0 if self.job else 1
+        before: list[str] = []
         for group in range(first, len(self.groups)):
             barrier = f"tfwave/{self.name}/{self._digest}/{group - first}"
-            self._add(graph, barrier, group, parts.leaves(group - 1) if group else [])
+            leaves = parts.leaves(group - 1) if group else []
+            self._add(graph, barrier, group, leaves or before)
             for node in parts.roots(group):
                 graph.add_control_edge(barrier, node)
+            before = [barrier]
 
     @property
     def _digest(self) -> str:
@@ -110,7 +117,10 @@ class _Parts:
                         f"counter_barrier: nodes '{first}' and '{name}' belong to one branch or loop, and are in "
                         "two groups: put them into one"
                     )
-        self._group = [self._owner.get(region, -1) for region in regions]
+        self._group = [
+            -1 if node.op in _BORDER else self._owner.get(region, -1)
+            for node, region in zip(view.nodes, regions, strict=True)
+        ]
         self._members = [list[int]() for _ in groups]
         for node in sorted(range(len(view)), key=lambda n: view.names[n]):
             if self._group[node] >= 0:

@@ -84,6 +84,33 @@ def test_one_group_is_enough_for_a_job() -> None:
     assert len(waits(result, "after")) == 2
 
 
+def function() -> GraphItem:
+    """``x -> a -> b -> y``, as TensorFlow optimizes a function."""
+    graph = GraphDef()
+    for name, op, inputs in (
+        ("x", "_Arg", []),
+        ("a", "Neg", ["x"]),
+        ("b", "Neg", ["a"]),
+        ("y", "_Retval", ["b"]),
+    ):
+        graph.node.add(name=name, op=op, input=inputs).attr["T"].type = DT_FLOAT
+    return GraphItem(graph)
+
+
+def test_what_a_function_is_given_and_gives_keeps_no_barrier() -> None:
+    """TensorFlow would run ``a`` at once: it drops the control edges of ``x`` and ``y``."""
+    result = check_rewrite(CounterBarrier((("x", "a"), ("b", "y")), "a job"), function())
+    assert (waits(result, "x"), waits(result, "y")) == ([], ["b"])
+    assert [len(waits(result, name)) for name in "ab"] == [2, 2]
+
+
+def test_a_group_of_arguments_alone_is_asked_for_in_its_turn() -> None:
+    result = check_rewrite(CounterBarrier((("a",), ("x",), ("b",)), "a job"), function())
+    _, second = waits(result, "b")
+    (first,) = waits(result, second[1:])
+    assert waits(result, first[1:]) == ["^a"]
+
+
 def test_a_branch_waits_at_its_entries_and_is_waited_for_at_its_ends() -> None:
     """Only ``hot`` is named; the region's other nodes come with it, and none of the two inner ones waits."""
     result = check_rewrite(CounterBarrier((("before",), ("hot",), ("after",))), branched())
