@@ -42,8 +42,10 @@ class TickTock(GraphPass):
        wave after an initialiser or a restore takes its own alone. The weights of waves differ. It is not the same
        as one large batch. ``average="batch"`` is: all waves take the mean over the call, so that their weights
        stay equal bit for bit, and each waits for the gradients of all before it updates.
-       Averaged is what enters the updates, after clipping and after an all-reduce. What is kept lies where the
-       gradient is computed: of workers that share variables, each runs ``tick_tock/begin`` once.
+       Averaged is the gradient, after clipping and after an all-reduce; what an optimizer makes of it, of slots and
+       of a weight that it reads again is made of the average. A penalty in the loss is part of the gradient. What
+       is kept lies where the gradient is computed: of workers that share variables, each runs ``tick_tock/begin``
+       once.
     6. A random op with fixed seeds draws as before in wave 0, and in wave w as one would whose second seed is
        higher by w * 2**32. Stateless random ops draw from the seeds that they are given: waves that read them from
        constants or variables draw alike; feed them, to draw differently.
@@ -55,7 +57,8 @@ class TickTock(GraphPass):
     which begin as 0.
 
     Refused are reference variables, updates of single rows, gradients in branches of TensorFlow 1's control flow,
-    and functions with random state, collectives or variables of their own.
+    functions with random state, collectives or variables of their own, and updates that follow from several
+    gradients, or from one mixed with what the forward pass has read of the weight.
 
     Raises:
         PassError: less than one wave or more than 64, or an offset outside of 0 to 1.

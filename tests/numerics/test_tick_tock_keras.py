@@ -131,7 +131,10 @@ def test_equal_batches_are_single_steps() -> None:
 
 @pytest.mark.parametrize(
     ("make", "optimizer"),
-    [(recurrent, "AdamW"), *((attention, name) for name in ("RMSprop", "Nadam", "Adafactor", "Lamb"))],
+    [
+        (recurrent, "AdamW"),
+        *((attention, name) for name in ("RMSprop", "Nadam", "Adafactor", "Lamb", "Ftrl")),
+    ],
 )
 def test_a_call_is_one_large_batch(make: Callable[[], Any], optimizer: str) -> None:
     """Whatever the layers, the loss and the optimizer: averaged are its gradients, and nothing else."""

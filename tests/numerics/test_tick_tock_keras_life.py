@@ -156,7 +156,6 @@ REFUSED = {
         lambda: compiled(optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())),
         "scales its loss",
     ),
-    "ftrl": (lambda: compiled(optimizer="ftrl"), "is trained by Ftrl"),
     "strategy": (under_a_strategy, "belongs to a OneDeviceStrategy"),
     "single rows": (of_words, "updates single rows"),
 }

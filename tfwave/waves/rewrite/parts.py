@@ -1,4 +1,4 @@
-"""A training step in its parts: forward pass, backward pass, what an optimizer computes, and the updates.
+"""A training step in its parts: forward pass, what updates follow from, and the updates.
 
 The parts follow from data edges alone, no name tells them:
 
@@ -6,22 +6,23 @@ The parts follow from data edges alone, no name tells them:
 2. Gradients come into optimizer ops (ResourceApply...). In a step without any they come into all updates of
    variables that the forward pass reads. Either way also into updates of variables that such updates follow from,
    behind the forward pass: slots that are assigned to.
-3. The optimizer's part is what follows from variables that the forward pass does not read (slots, learning rate),
-   up to these updates. An op that takes nothing but gradients belongs to it, too, if all that it gives goes there:
-   the square of a gradient is not averaged, it is the square of an average.
-4. The backward pass is what else these updates follow from, and follows from the forward pass.
+3. Between them lie the backward pass and what an optimizer computes (`tfwave.waves.rewrite.optimizer`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tfwave.graph.names import TensorName
 from tfwave.graph.resources import Resource
+from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
 from tfwave.waves.rewrite.flow import DataFlow
-from tfwave.waves.rewrite.updates import StepTensors, StepVariables, Taken, Update
+from tfwave.waves.rewrite.updates import StepTensors, StepVariables, Update
 
 ROWS_OPS = ("ResourceSparse", "ResourceScatter", "ResourceStridedSlice")
 """What updates single rows of a variable."""
+READ_OP = "ReadVariableOp"
+"""What gives the value of a variable, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class StepParts:
         return self.flow.upstream(self.end)
 
     @cached_property
-    def _read_forward(self) -> frozenset[Resource]:
+    def weights(self) -> frozenset[Resource]:
+        """The variables that the forward pass reads, those that do not change included."""
         reads = self.variables.reads
         return frozenset(v for v, nodes in reads.items() if not self.forward.isdisjoint(nodes))
 
@@ -47,7 +49,7 @@ class StepParts:
     def updates(self) -> tuple[Update, ...]:
         """Case 2."""
         updates = self.variables.updates
-        of_weights = self._of(self._read_forward)
+        of_weights = self._of(self.weights)
         rows = [u for u in of_weights if self.flow.step.view.ops[u.node].startswith(ROWS_OPS)]
         optimizers = [u for u in updates if u.is_optimizer]
         found = [*optimizers, *(u for u in rows if u not in optimizers)] if optimizers else of_weights
@@ -65,72 +67,56 @@ class StepParts:
 
     def _before(self, updates: Iterable[Update]) -> frozenset[int]:
         """What the values that updates take follow from, behind the forward pass."""
-        taken = [t.source for u in updates for t in self.tensors.taken(u.node, u.positions)]
+        taken = [source for update in updates for source in self.sources(update)]
         return self.flow.upstream(taken) - self.forward
 
+    def sources(self, update: Update) -> frozenset[int]:
+        """The nodes from which a gradient may come into an update."""
+        return frozenset(taken.source for taken in self.tensors.taken(update.node, update.positions))
+
     @cached_property
-    def _after(self) -> frozenset[int]:
+    def after(self) -> frozenset[int]:
         """What the updates follow from, behind the forward pass."""
         return self._before(self.updates)
 
     @cached_property
-    def _ends(self) -> frozenset[int]:
-        return frozenset(update.node for update in self.updates)
+    def _values(self) -> frozenset[int]:
+        """The forward pass without handles: what reads a weight again does not follow from it."""
+        names, kind = self.flow.step.view.names, self.tensors.kind
+        return frozenset(n for n in self.forward if kind(TensorName(names[n], 0)) != DT_RESOURCE)
 
     @cached_property
-    def _follows(self) -> frozenset[int]:
+    def follows(self) -> frozenset[int]:
         """What follows from the forward pass, and the updates from it."""
-        return self.flow.downstream(self.forward) & self._after
+        return self.flow.downstream(self._values) & self.after
+
+    def on_the_way(self, node: int) -> frozenset[int]:
+        """What a node takes of what follows from the forward pass."""
+        return self.follows.intersection(self.flow.fanins[node])
 
     @cached_property
-    def _apart(self) -> frozenset[int]:
-        """What follows from variables that are no weights and not read by the forward pass, up to the updates."""
-        weights = {v for update in self.variables.updates if update.is_optimizer for v in update.variables}
-        reads = self.variables.reads
-        nodes = {n for v, found in reads.items() if v not in self._read_forward | weights for n in found}
-        return self.flow.downstream(nodes - self.forward) & self._after
+    def weight_of(self) -> Mapping[int, Resource]:
+        """By the nodes that read them and do nothing else, in the forward pass or behind it."""
+        reads, ops = self.variables.reads, self.flow.step.view.ops
+        return {node: v for v in self.weights for node in reads[v] if ops[node] == READ_OP}
 
     @cached_property
-    def optimizer(self) -> frozenset[int]:
-        """Case 3."""
-        given = {taken.source for taken in self.takes(self._apart)} & self._follows - self._apart
-        derived = [found for node in given if (found := self._derived(node, given))]
-        while True:
-            found = self._apart.union(*derived)
-            kept = [nodes for nodes in derived if self._users(nodes) <= found | self._ends]
-            if len(kept) == len(derived):
-                return found
-            derived = kept
-
-    def takes(self, optimizer: Iterable[int]) -> Iterator[Taken]:
-        """What these nodes and the updates take."""
-        for node in optimizer:
-            yield from self.tensors.taken(node)
-        for update in self.updates:
-            yield from self.tensors.taken(update.node, update.positions)
-
-    def _derived(self, node: int, given: set[int]) -> set[int]:
-        """A node and those behind it, up to others of `given`; none if it follows from anything but those."""
-        found: set[int] = set()
-        stack = [node]
-        while stack:
-            one = stack.pop()
-            found.add(one)
-            fanins = self.flow.fanins[one]
-            if not self.forward.isdisjoint(fanins) or self._takes_fed(one):
-                return set()
-            stack += [f for f in fanins if f in self._follows and f not in given and f not in found]
-        return found
-
-    def _takes_fed(self, node: int) -> bool:
-        return len(list(self.tensors.taken(node))) < self.flow.step.view.data_fanins[node]
-
-    def _users(self, nodes: Iterable[int]) -> set[int]:
-        """What takes from these nodes on the way to the updates, those included."""
-        on_the_way = self._after | self._ends
-        return {user for node in nodes for user in self.flow.fanouts[node] if user in on_the_way}
+    def _computed(self) -> frozenset[int]:
+        """What of the forward pass is neither a constant nor a weight."""
+        ops = self.flow.step.view.ops
+        return frozenset(n for n in self._values if n not in self.weight_of and ops[n] != "Const")
 
     @cached_property
-    def backward(self) -> frozenset[int]:
-        """Case 4."""
-        return self._follows - self.optimizer
+    def _data(self) -> frozenset[TensorName]:
+        """What the forward pass is fed."""
+        return frozenset(fed for node in self.forward for fed in self.tensors.fed(node))
+
+    def begins(self, node: int, own: Resource | None = None) -> bool:
+        """Does a node take what the forward pass computes or is fed, or a weight other than its `own`?
+
+        A gradient may begin there. What an optimizer makes of one takes nothing of all that.
+        """
+        for fanin in self.flow.fanins[node]:
+            if fanin in self._computed or self.weight_of.get(fanin, own) != own:
+                return True
+        return not self._data.isdisjoint(self.tensors.fed(node))

@@ -1,7 +1,7 @@
 """A training step with its gradients: what goes from its backward pass to an optimizer.
 
 Gradients are the tensors of floats that go from the backward pass into the optimizer's part or into the updates
-(`tfwave.waves.rewrite.parts`). The statistics of a batch normalisation are none, nor are the counts of a metric.
+(`tfwave.waves.rewrite.optimizer`). The statistics of a batch normalisation are none, nor are counts of a metric.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,9 @@ from tfwave.graph.step import Step
 from tfwave.graph.view import GraphView
 from tfwave.waves.rewrite.boundary import BoundaryFinder
 from tfwave.waves.rewrite.flow import DataFlow
+from tfwave.waves.rewrite.optimizer import OptimizerPart
 from tfwave.waves.rewrite.parts import ROWS_OPS, StepParts
-from tfwave.waves.rewrite.updates import StepTensors, StepVariables, Taken
+from tfwave.waves.rewrite.updates import StepTensors, StepVariables, Taken, Update
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,17 @@ class Training:
             )
         flow = DataFlow(step)
         end = BoundaryFinder(tensors, variables, flow).find(boundary)
-        parts = StepParts(tensors, variables, flow, end)
-        return cls(step, variables, end, parts.backward, _gradients(parts))
+        optimizer = OptimizerPart(StepParts(tensors, variables, flow, end))
+        return cls(step, variables, end, optimizer.backward, _gradients(optimizer))
 
 
-def _gradients(parts: StepParts) -> tuple[Gradient, ...]:
+def _gradients(optimizer: OptimizerPart) -> tuple[Gradient, ...]:
     """The gradients of a step, by name; refuses what cannot be averaged."""
-    uses: dict[TensorName, list[Taken]] = {}
-    for taken in parts.takes(parts.optimizer):
-        if taken.source in parts.backward and parts.tensors.is_float(taken.tensor):
+    parts, uses = optimizer.parts, dict[TensorName, list[Taken]]()
+    for taken in optimizer.takes():
+        if taken.source in optimizer.backward and parts.tensors.is_float(taken.tensor):
             uses.setdefault(taken.tensor, []).append(taken)
-    _check_updates(parts)
+    _check_updates(optimizer)
     _check_gradients(parts, uses)
     found = [_gradient(parts, tensor, taken) for tensor, taken in uses.items()]
     return tuple(sorted(found, key=lambda gradient: (natural_key(gradient.tensor.node), gradient.tensor)))
@@ -84,12 +85,12 @@ def _gradient(parts: StepParts, tensor: TensorName, taken: Iterable[Taken]) -> G
     return Gradient(tensor, tensors.node_of(tensor), tensors.kind(tensor), tuple(uses))
 
 
-def _check_updates(parts: StepParts) -> None:
-    """Refuse updates of single rows, and those whose gradient lies before the end of the forward pass."""
-    view = parts.flow.step.view
-    late = parts.backward | parts.optimizer
+def _check_updates(optimizer: OptimizerPart) -> None:
+    """Refuse updates of single rows, mixed ones, and those whose gradient lies before the forward pass ends."""
+    parts, view = optimizer.parts, optimizer.parts.flow.step.view
+    late = optimizer.backward | optimizer.nodes
     for update in sorted(parts.updates, key=lambda update: view.names[update.node]):
-        sources = {taken.source for taken in parts.tensors.taken(update.node, update.positions)}
+        sources = parts.sources(update)
         rows = view.ops[update.node].startswith(ROWS_OPS)
         if rows and not late.isdisjoint(sources):
             raise PassError(
@@ -100,6 +101,27 @@ def _check_updates(parts: StepParts) -> None:
             raise PassError(
                 f"node '{view.names[update.node]}' takes its gradient from what is taken for the forward pass: "
                 "name the loss with the option boundary"
+            )
+        _check_mixed(optimizer, update)
+
+
+def _check_mixed(optimizer: OptimizerPart, update: Update) -> None:
+    """Refuse an update if what it takes follows from a gradient, and nobody knows what of it is one."""
+    view, tensors = optimizer.parts.flow.step.view, optimizer.parts.tensors
+    name = f"node '{view.names[update.node]}' ({view.ops[update.node]})"
+    assigns = view.ops[update.node] == "AssignVariableOp"
+    for taken in tensors.taken(update.node):
+        source = view.names[taken.source]
+        beside = update.is_optimizer and taken.position not in update.positions
+        if beside and not optimizer.backward.isdisjoint(optimizer.parts.flow.upstream([taken.source])):
+            raise PassError(
+                f"{name} takes a gradient, and beside it '{source}', which follows from one, too, and would not be "
+                "averaged: assign to the variable by ops of your own"
+            )
+        if assigns and tensors.is_float(taken.tensor) and optimizer.holds_weight(update, taken.source):
+            raise PassError(
+                f"{name} takes '{source}', made of a gradient and of what was read of the weight for the forward "
+                "pass, and waves average gradients alone: read the weight again for its update"
             )
 
 

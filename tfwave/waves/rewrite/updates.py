@@ -72,6 +72,12 @@ class StepTensors:
             if tensor not in self._fed:
                 yield Taken(node, position, tensor, self.node_of(tensor))
 
+    def fed(self, node: int) -> frozenset[TensorName]:
+        """What a node takes of what is fed, handles aside."""
+        view = self.step.view
+        taken = map(parse_input, view.nodes[node].input[: view.data_fanins[node]])
+        return frozenset(t for t in taken if t in self._fed and self.kind(t) != DT_RESOURCE)
+
     def kind(self, tensor: TensorName) -> int:
         """The type (a `DataType`) of a tensor; 0 for what a custom op gives.
 
