@@ -3,13 +3,18 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.waves import random_step
+from tests.unit.test_wave_fit import chain, traced
+from tests.waves import random_step, step_of
+from tfwave.errors import PlanError
 from tfwave.memory.step import StepMemory
-from tfwave.waves.overlap import paused, share_above_half, two_wave_peaks
+from tfwave.memory.waves import room
+from tfwave.waves.fit import fitting_offset, pool_needs, wave_starts
+from tfwave.waves.overlap import share_above_half, two_wave_peaks, unpaced_peaks
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds
+from tfwave.waves.verdict import StepUse, judge_waves
 
 checked = settings(max_examples=100, deadline=None, database=None)
 RANDOM = st.randoms(use_true_random=False)
@@ -25,10 +30,6 @@ def curve_at(memory: StepMemory, now: float) -> int:
     return held - memory.profile.resident
 
 
-def lengths(memory: StepMemory) -> list[float]:
-    return [end - begin for begin, end in zip(memory.begins, memory.ends, strict=True)]
-
-
 @checked
 @given(rng=RANDOM, offset=st.integers(0, 30))
 def test_the_peak_is_the_highest_of_all_instants(rng: random.Random, offset: int) -> None:
@@ -40,18 +41,13 @@ def test_the_peak_is_the_highest_of_all_instants(rng: random.Random, offset: int
 
 
 @checked
-@given(rng=RANDOM, offset=st.integers(0, 30), spare=st.integers(1, 9))
-def test_in_the_long_run_each_step_meets_the_other_waves_last_and_next(
-    rng: random.Random, offset: int, spare: int
-) -> None:
+@given(rng=RANDOM, offset=st.integers(0, 30))
+def test_whatever_the_pace_either_wave_stands_still_at_its_worst(rng: random.Random, offset: int) -> None:
     memory = random_step(rng)
-    period = int(memory.seconds) + spare
-    late = offset % period
-    both = [
-        curve_at(memory, now) + curve_at(memory, (now - late) % period)
-        for now in (half / 2 for half in range(2 * period))
-    ]
-    assert two_wave_peaks(memory, [offset], period) == (2 * memory.profile.resident + max(both),)
+    instants = [offset + half / 2 for half in range(2 * int(memory.seconds) + 5)]
+    worst = max(curve_at(memory, now) for now in instants)
+    assert unpaced_peaks(memory, [offset]) == (memory.profile.peak + memory.profile.resident + worst,)
+    assert unpaced_peaks(memory, [offset]) >= two_wave_peaks(memory, [offset])
 
 
 @checked
@@ -62,17 +58,6 @@ def test_between_one_wave_and_two_at_once(rng: random.Random) -> None:
     together, *later = two_wave_peaks(memory, [0, 1, 2, 5, memory.seconds + 1])
     assert together == 2 * alone
     assert all(alone + resident <= peak <= 2 * alone for peak in later)
-
-
-@checked
-@given(rng=RANDOM, at=st.integers(0, 20), stop=st.integers(0, 9))
-def test_a_pause_moves_all_that_comes_later(rng: random.Random, at: int, stop: int) -> None:
-    memory = random_step(rng)
-    held = paused(memory, at, stop)
-    assert held.profile.peak == memory.profile.peak
-    for before, after in zip(memory.begins, held.begins, strict=True):
-        assert after == before + (stop if before >= at else 0)
-    assert lengths(held) == lengths(memory)
 
 
 @checked
@@ -119,3 +104,27 @@ def test_no_pace_beats_what_there_is_to_do(lead: float, rest: float, sync: float
     least = max(step.seconds, 2 * share * (lead + rest), 2 * sync)
     for pace in Pace:
         assert least * 0.98 <= pair_seconds(step, pace) <= 2 * step.seconds * 1.02
+
+
+@checked
+@given(rng=RANDOM, length=st.integers(1, 5), others=st.integers(0, 20), limit=st.integers(2, 400))
+def test_a_verdict_lets_in_what_an_offset_is_found_for(
+    rng: random.Random, length: int, others: int, limit: int
+) -> None:
+    """Two waves of the captured batch or a larger one, from the offset on that is found for them."""
+    training, names = chain(length)
+    ops = [(rng.choice((0, 3, 9)), rng.choice((0, 5)), 0) for _ in names[: length + 1]]
+    ops += [(0, 0, rng.randint(0, sum(op[0] for op in ops) // length)) for _ in range(length)]
+    memory = traced(names, step_of(ops, rng.randint(0, 9)))
+    needs = pool_needs(training, memory, others)
+    offsets = [count / length for count in range(length + 1)]
+    starts = wave_starts(training, memory, offsets)
+    marks = [start / memory.seconds for start in starts]
+    assume([mark * memory.seconds for mark in marks] == [*starts])
+    assume(room(limit, 1) > needs.fixed(1) and memory.profile.peak > memory.profile.resident)
+    best = [judge_waves(needs, StepUse(0.5), limit, Pace.ROUNDS, [mark]).best for mark in marks]
+    fitting = [offset for offset, choice in zip(offsets, best, strict=True) if choice.batch >= 1]
+    try:
+        assert fitting_offset(training, memory, limit, others) == fitting[0]
+    except PlanError:
+        assert not fitting

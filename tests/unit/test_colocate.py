@@ -70,7 +70,7 @@ def test_what_is_no_size(text: str) -> None:
 
 
 def test_a_buffer_goes_from_its_op_to_the_last_that_had_begun() -> None:
-    """Case 1 of `_ops`: 50 bytes of ``a`` live into ``b``; 8 are freed in ``b`` itself; 30 outlive the step."""
+    """Case 1 of `traced_memory`: 50 bytes of ``a`` live into ``b``; 8 are freed in ``b``; 30 outlive the step."""
     trace = traced(
         Allocation(STEP, "a", 50, 0.5, 12.0),
         Allocation(STEP, "b", 8, 10.5, 10.6),

@@ -25,7 +25,8 @@ class ParameterServerStrategy:
 def test_a_mirrored_strategy_is_given_its_waves() -> None:
     strategy = MirroredStrategy()
     assert tfwave.distribute.wrap(strategy, waves=3, average="batch", offset=0.5) is strategy
-    assert tfwave.distribute.in_waves(len, strategy=strategy).waves == 3
+    train = tfwave.distribute.in_waves(len, strategy=strategy)
+    assert (train.waves, train.offset) == (3, 0.5)
     with pytest.raises(EnforcerError, match="wrapped already"):
         tfwave.distribute.wrap(strategy, waves=2)
 
@@ -47,7 +48,9 @@ def test_options_of_an_order_are_not_for_waves(option: str, value: Any) -> None:
     assert vars(strategy) == {}
 
 
-@pytest.mark.parametrize(("option", "value"), [("waves", 2), ("average", "batch"), ("offset", 0.5)])
+@pytest.mark.parametrize(
+    ("option", "value"), [("waves", 2), ("average", "batch"), ("offset", 0.5), ("offset", "auto")]
+)
 @pytest.mark.parametrize("kind", [ParameterServerStrategy, OneDeviceStrategy])
 def test_options_of_waves_are_for_a_mirrored_strategy(kind: type[Any], option: str, value: Any) -> None:
     with pytest.raises(EnforcerError, match=f"the option {option} is for the waves of a MirroredStrategy"):
@@ -66,6 +69,21 @@ def test_a_mirrored_strategy_needs_waves() -> None:
         EnforcerError, match=r"OneDeviceStrategy cannot be wrapped.*or a .*MirroredStrategy with waves=2"
     ):
         tfwave.distribute.wrap(OneDeviceStrategy())
+
+
+def test_an_offset_is_chosen_in_a_limited_pool_for_one_replica(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy: Any = MirroredStrategy()
+    with pytest.raises(EnforcerError, match=r"limit_memory\('512MiB'\).*or give the offset as a number"):
+        tfwave.distribute.wrap(strategy, waves=2, offset="auto")
+    with pytest.raises(PassError, match="known for 2 waves, not for 1: take waves=2"):
+        tfwave.distribute.wrap(strategy, offset="auto")
+    monkeypatch.setattr("tfwave.capture.wave_offset.pool_limit", lambda: 1000)
+    strategy.num_replicas_in_sync = 2
+    with pytest.raises(EnforcerError, match="known for one replica, not for 2: give the offset as a number"):
+        tfwave.distribute.wrap(strategy, waves=2, offset="auto")
+    strategy.num_replicas_in_sync = 1
+    train = tfwave.distribute.in_waves(len, strategy=tfwave.distribute.wrap(strategy, waves=2, offset="auto"))
+    assert train.offset is None
 
 
 def test_a_strategy_without_waves_is_refused() -> None:

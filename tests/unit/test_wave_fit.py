@@ -11,12 +11,18 @@ from tfwave.graph.verify import verify
 from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.step import StepMemory, Tensor
 from tfwave.memory.waves import room
-from tfwave.waves.fit import fitting_offset, largest_piece, least_room, wave_peaks, wave_starts
+from tfwave.waves.fit import fitting_offset, least_room, wave_peaks, wave_starts
 from tfwave.waves.rewrite.training import Training
 
 
 def chain(length: int) -> tuple[Training, list[str]]:
     """So many layers, then the loss, then as many ops of the backward pass; and their names in that order."""
+    item, names = chain_item(length)
+    return Training.of(item, verify(item)), names
+
+
+def chain_item(length: int) -> tuple[GraphItem, list[str]]:
+    """Its graph, and the names."""
     build = Builder()
     names: list[str] = []
     for i in range(length):
@@ -28,8 +34,7 @@ def chain(length: int) -> tuple[Training, list[str]]:
         names.append(build.add(f"back{i}", names[-1], f"layer{i}"))
         build.update(f"update{i}", f"w{i}", names[-1])
     build.node("train", "NoOp", *(f"^update{i}" for i in range(length)))
-    item: GraphItem = initialised(build).item("loss", "train")
-    return Training.of(item, verify(item)), names
+    return initialised(build).item("loss", "train"), names
 
 
 def traced(names: list[str], memory: StepMemory) -> StepMemory:
@@ -89,7 +94,7 @@ def test_there_is_room_for_the_largest_piece() -> None:
     tensors = tuple([Tensor((f"layer{size}:0",), size, 0, 1, 2) for size in (2, 5)])
     large = (*tensors, Tensor(("loss:0",), 12, 0, 1, 2))
     alike, other = (StepMemory(plain.profile, t, plain.begins, plain.ends) for t in (tensors, large))
-    assert [largest_piece(memory) for memory in (plain, alike, other)] == [9, 9, 12]
+    assert [memory.largest_piece for memory in (plain, alike, other)] == [9, 9, 12]
     least = unpaced(plain, 7)
     for memory, piece in ((plain, 9), (other, 12)):
         assert fitting_offset(training, memory, limit_for(least + piece)) == 1.0

@@ -1,39 +1,51 @@
 """`tfwave waves`: what it says of tick-tock before a run, and what it refuses."""
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from grappler_passes.tick_tock import TickTock
 from tests.memory_steps import DEVICE, Step, bundle_of, graph
 from tests.unit.conftest import Command
-from tfwave.capture.bundle import StepSummary, save_bundle
+from tests.unit.test_wave_fit import chain_item
+from tfwave.capture.bundle import Bundle, StepSummary, load_bundle, save_bundle
+from tfwave.graph.load import load_graph
 from tfwave.memory.waves import room
+from tfwave.passes.text import parse_pipeline
 
 MB = 1_000_000
 OPS = 10
-"""Each way: so many take 1 MB, one after another, and as many more give it back."""
+"""Each way: so many take 1 MB, one after another, and as many more give it back; twice as many do nothing."""
 
 
 def save(path: Path, core_seconds: float | None) -> Path:
     takes = [(f"a{i}", "Fill", ["c"]) for i in range(OPS)]
     gives = [(f"b{i}", "Sum", [f"a{OPS - 1 - i}"]) for i in range(OPS)]
+    rest = [(f"d{i}", "NoOp", [f"^b{OPS - 1}"]) for i in range(2 * OPS)]
     step = Step()
     for i in range(OPS):
         end = 10 * (2 * OPS - i)
         step.run(f"a{i}", 10 * i, (MB, i + 1), lasts=10, allocated=[MB], freed=[(end, MB)])
-    for i in range(OPS):
-        step.run(f"b{i}", 10 * (OPS + i), lasts=10)
-    made = bundle_of([graph(("c", "Const", []), *takes, *gives)], step.stats)
+    for place, (name, _, _) in enumerate([*gives, *rest], OPS):
+        step.run(name, 10 * place, lasts=10)
+    made = bundle_of([graph(("c", "Const", []), *takes, *gives, *rest)], step.stats)
+    save_bundle(counted(made, core_seconds), path)
+    return path
+
+
+def counted(bundle: Bundle, core_seconds: float | None) -> Bundle:
+    """With a step of 100 ms on two cores that worked so long."""
     summary = StepSummary(seconds=0.1, missing_transfers=0, core_seconds=core_seconds)
     known = {"steps": [summary], "cores": 2}
-    save_bundle(type(made)(made.manifest.model_copy(update=known), made.graphs, made.steps), path)
-    return path
+    return replace(bundle, manifest=bundle.manifest.model_copy(update=known))
 
 
 @pytest.fixture
 def captured(tmp_path: Path) -> Path:
-    """A step that rises to 10 MB, falls, and keeps 30 % of two cores busy."""
+    """A step that rises to 10 MB, falls, goes on, and keeps 30 % of two cores busy."""
     return save(tmp_path / "captured", 0.06)
 
 
@@ -42,11 +54,12 @@ def test_a_memory_bound_step_gains(tfwave: Command, captured: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     shown = " ".join(ran.out.split())
     for text in (
-        "localhost:0/CPU:0: step 1 of 1, 0.20 ms needs 10.0 MB of 10.5 MB (95%), 0 bytes of it resident",
-        "bound by memory, a batch 1.03 times as large fits",
+        "localhost:0/CPU:0: step 1 of 1, 0.40 ms needs 10.0 MB of 10.5 MB (95%), 0 bytes of it resident",
+        "bound by memory, a batch 0.94 times as large fits",
         "keeps 30% of the compute units busy (counted): whatever runs beside it, no more than x3.33",
         "gain expected: x",
-        "number of waves: 2",
+        "number of waves: 2 not counted, without the graph: the two copies of each gradient that waves keep "
+        "no offset for tick_tock: nobody says what a step runs: give the loss and the train op with --fetch",
     ):
         assert text in shown
 
@@ -55,10 +68,10 @@ def test_no_gain_is_an_answer_with_its_reason(tfwave: Command, captured: Path) -
     for arguments, why in (
         (
             ("--memory", "100MB", "--compute-share", 0.6),
-            "not bound by memory: a batch 9.8 times as large fits",
+            "not bound by memory: a batch 8.9 times as large fits",
         ),
         (("--memory", "10.5MB", "--compute-share", 1), "one wave keeps 100% of the compute units busy"),
-        (("--memory", "10.5MB", "--sync-ms", 2, "--pace", "steady"), "the exchange of gradients takes 91%"),
+        (("--memory", "10.5MB", "--sync-ms", 4, "--pace", "steady"), "the exchange of gradients takes 91%"),
     ):
         ran = tfwave("waves", captured, *arguments)
         assert (ran.code, ran.err) == (1, "")
@@ -84,7 +97,83 @@ def test_json_holds_the_figures_of_each_offset(tfwave: Command, captured: Path) 
     best = max(document["offsets"], key=lambda choice: choice["speedup"])
     assert (best["offset"], best["speedup"]) == (document["best_offset"], document["speedup"]["predicted"])
     assert document["text"].startswith("gain expected")
+    assert (document["others_bytes"], document["largest_piece_bytes"]) == (0, MB)
+    assert (document["gradient_bytes"], document["fitting_offset"], document["passes"]) == (None, None, None)
+    assert document["fitting_offset_missing"].startswith("nobody says what a step runs")
     assert ran.out == tfwave("waves", captured, "--memory", 10_500_000, "--pace", "steady", "--json").out
+
+
+def save_training(path: Path) -> Path:
+    """Three layers of 1 MB each, which the backward pass gives back one by one; gradients of 1 kB."""
+    item, names = chain_item(3)
+    for node in item.graph.node:
+        node.device = DEVICE
+    step = Step()
+    for place, name in enumerate(names):
+        size, begin, end = 1000, 10 * place, 10 * len(names)
+        if name.startswith("layer"):
+            size, end = MB, 10 * names.index(name.replace("layer", "back")) + 5
+        step.run(name, begin, (size, place + 1), lasts=10, allocated=[size], freed=[(end, size)])
+    save_bundle(counted(bundle_of([item.graph], step.stats, fetches=item.fetches), 0.06), path)
+    return path
+
+
+def test_the_offset_that_fits_can_be_copied(
+    tfwave: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind one of three ops of the backward pass: tick holds 2 MB from there on, and tock peaks at 3 MB."""
+    captured, train = save_training(tmp_path / "captured"), tmp_path / "train one.pb"
+    train.write_bytes(chain_item(3)[0].graph.SerializeToString())
+    monkeypatch.chdir(tmp_path)
+    document = json.loads(tfwave("waves", captured, "--memory", "6.8MB", "--json").out)
+    assert document["fitting_offset"] == 1 / 3
+    assert (document["passes"], document["fitting_offset_missing"]) == (f"tick_tock{{offset={1 / 3}}}", None)
+    assert document["gradient_bytes"] == 3000
+    ran = tfwave("waves", captured, "--memory", "6.8MB", "--graph", train)
+    assert "counted: two copies of all gradients that waves keep, 3.0 kB each" in ran.out
+    program, *arguments = shlex.split(ran.out.splitlines()[-1])
+    assert (program, arguments[arguments.index("--passes") + 1]) == ("tfwave", document["passes"])
+    assert tfwave(*arguments).code == 0
+    gates = [n for n in load_graph("WAVES.pb").graph.node if n.name == "tick_tock/gates/1"]
+    assert [list(gate.input) for gate in gates] == [["^back2"]]
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 0.1 + 0.2, 1 / 3, 1e-7, 5e-324])
+def test_an_offset_as_text_is_the_same_number(offset: float) -> None:
+    (read,) = parse_pipeline(str(TickTock(offset=offset))).passes
+    assert isinstance(read, TickTock)
+    assert read.offset == offset
+
+
+def test_why_there_is_no_offset_is_said(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    training = save_training(tmp_path / "training")
+    whole = load_bundle(training)
+    parts = tmp_path / "parts"
+    save_bundle(replace(whole, graphs=(*whole.graphs, graph(("other", "NoOp", [])))), parts)
+    for path, arguments, why in (
+        (captured, ("--fetch", "b9"), "node 'a0': Fill takes 2 data inputs"),
+        (parts, (), "the step ran in 2 parts, and tick_tock takes the whole graph: give it with --graph"),
+        (training, ("--memory", "3.1MB"), "two waves hold 3"),
+        (
+            training,
+            ("--fetch", "loss"),
+            "and the other fetches need changes no variable: fetch the train op, too",
+        ),
+    ):
+        ran = tfwave("waves", path, "--memory", "10.5MB", *arguments)
+        last = ran.out.splitlines()[-1]
+        assert (ran.code in (0, 1), ran.err, last.startswith("no offset for tick_tock: ")) == (True, "", True)
+        assert why in last
+
+
+def test_a_graph_that_is_given_must_be_of_a_training_step(
+    tfwave: Command, captured: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "plain.pb").write_bytes(graph(("c", "NoOp", [])).SerializeToString())
+    for name, says in (("plain.pb", "changes no variable"), ("gone.pb", "gone.pb")):
+        ran = tfwave("waves", captured, "--memory", "1GB", "--graph", tmp_path / name, "--fetch", "c")
+        assert (ran.code, ran.out) == (2, "")
+        assert says in ran.err
 
 
 def test_how_busy_a_step_is_must_be_known(tfwave: Command, tmp_path: Path) -> None:

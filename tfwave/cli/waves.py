@@ -4,18 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
 from tfwave.capture.bundle import Bundle, load_bundle
-from tfwave.capture.memory import CapturedMemory, captured_memory
+from tfwave.capture.memory import captured_memory
+from tfwave.cli.inputs import Fetches
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.cli.wave_step import CapturedStep, training_of
 from tfwave.colocate.size import parse_size
 from tfwave.errors import BundleError
 from tfwave.memory.waves import room
 from tfwave.waves.pair import Pace
-from tfwave.waves.verdict import OFFSETS, Choice, StepUse, WaveVerdict, judge_waves
+from tfwave.waves.verdict import Choice, StepUse, WaveVerdict, judge_waves
 
 
 @dataclass(frozen=True)
@@ -23,22 +26,19 @@ class _Judged:
     """A captured step, what it uses, and what two waves of it would do at each offset."""
 
     bundle: Bundle
-    found: CapturedMemory
+    step: CapturedStep
     use: StepUse
     is_counted: bool
     """Was it counted how busy the cores were?"""
-    limit: int
     pace: Pace
+
+    @property
+    def limit(self) -> int:
+        return self.step.limit
 
     @cached_property
     def verdict(self) -> WaveVerdict:
-        return judge_waves(self.found.memory, self.use, self.limit, self.pace)
-
-    @cached_property
-    def choices(self) -> Sequence[Choice]:
-        """By offset."""
-        memory = self.found.memory
-        return [judge_waves(memory, self.use, self.limit, self.pace, [at]).best for at in OFFSETS]
+        return judge_waves(self.step.needs, self.use, self.limit, self.pace)
 
     @property
     def waves(self) -> int:
@@ -71,15 +71,26 @@ def waves_command(  # noqa: PLR0913, PLR0917
     sync_ms: Annotated[
         float, typer.Option(help="Milliseconds to exchange gradients after a step, with nothing beside it.")
     ] = 0.0,
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRAIN.pb",
+            help="The graph that is to be rewritten; else the offset is of the one that ran.",
+        ),
+    ] = None,
+    fetches: Fetches = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Tell whether waves of a captured step would help in a memory: tick-tock against one larger batch.
 
-    Both by the model, each with the largest batch that fits. Exits with code 1 if no gain is expected.
+    Both by the model, each with the largest batch that fits. Exits with code 1 if no gain is expected. Says, too,
+    with which offset the pass tick_tock fits two waves of the captured batch into that memory.
 
     [bold]Examples[/bold]
 
       tfwave waves captured --memory 512MiB
+
+      tfwave waves captured --memory 512MiB --graph train.pb --fetch loss:0 --fetch train
 
       tfwave waves captured --memory 2GB --pace steady --compute-share 0.4
 
@@ -88,11 +99,14 @@ def waves_command(  # noqa: PLR0913, PLR0917
     loaded = load_bundle(bundle)
     found = captured_memory(loaded, device)
     use = StepUse(_counted_share(loaded) if compute_share is None else compute_share, sync_ms / 1e3)
-    judged = _Judged(loaded, found, use, compute_share is None, parse_size(memory), pace)
+    names = fetches or loaded.manifest.fetches
+    step = CapturedStep(found, training_of(loaded, graph, names), parse_size(memory))
+    judged = _Judged(loaded, step, use, compute_share is None, pace)
     if as_json:
         print_json(_document(judged))
     else:
         _print(judged)
+        _print_offset(step, graph or "TRAIN.pb", names)
     if not judged.verdict.is_gain:
         raise typer.Exit(1)
 
@@ -108,23 +122,26 @@ def _counted_share(bundle: Bundle) -> float:
         raise BundleError(
             "the bundle does not say how busy the cores were: give --compute-share, or capture it again"
         )
-    return min(1.0, busy / min(step.seconds for step in bundle.manifest.steps))
+    return min(1.0, busy / bundle.manifest.median_seconds)
 
 
 def _document(judged: _Judged) -> dict[str, Any]:
-    verdict, memory = judged.verdict, judged.found.memory
+    verdict, step, memory = judged.verdict, judged.step, judged.step.found.memory
     return {
         "gain_expected": verdict.is_gain,
         "text": verdict.text,
         "waves": judged.waves,
         "device": memory.profile.device,
-        "step": judged.found.step,
+        "step": step.found.step,
         "steps": len(judged.bundle.steps),
         "seconds": memory.seconds,
         "limit_bytes": judged.limit,
         "usable_bytes": {"one_wave": room(judged.limit, 1), "two_waves": room(judged.limit, 2)},
         "peak_bytes": memory.profile.peak,
         "resident_bytes": memory.profile.resident,
+        "others_bytes": step.needs.others,
+        "gradient_bytes": None if isinstance(step.training, str) else step.needs.gradient_bytes,
+        "largest_piece_bytes": step.needs.piece,
         "peak_share": verdict.peak_share,
         "above_half": verdict.above_half,
         "memory_bound": judged.is_memory_bound,
@@ -136,16 +153,19 @@ def _document(judged: _Judged) -> dict[str, Any]:
         "speedup_ceiling": judged.ceiling,
         "speedup": {"predicted": verdict.best.speedup, "low": verdict.low, "high": verdict.high},
         "best_offset": verdict.best.offset,
-        "offsets": [vars(choice) for choice in judged.choices],
+        "offsets": [vars(choice) for choice in verdict.choices],
+        "fitting_offset": None if isinstance(step.offset, str) else step.offset,
+        "fitting_offset_missing": step.offset if isinstance(step.offset, str) else None,
+        "passes": step.passes,
     }
 
 
 def _print(judged: _Judged) -> None:
-    verdict, memory = judged.verdict, judged.found.memory
+    verdict, memory = judged.verdict, judged.step.found.memory
     bound = "bound by memory" if judged.is_memory_bound else "not bound by memory"
     counted = "counted" if judged.is_counted else "given"
     console.print(
-        f"{short_device(memory.profile.device)}: step {judged.found.step + 1} of {len(judged.bundle.steps)}, "
+        f"{short_device(memory.profile.device)}: step {judged.step.found.step + 1} of {len(judged.bundle.steps)}, "
         f"{milliseconds(memory.seconds)}\n"
         f"needs {size(memory.profile.peak)} of {size(judged.limit)} ({verdict.peak_share:.0%}), "
         f"{size(memory.profile.resident)} of it resident, more than half for {verdict.above_half:.0%} of its time: "
@@ -158,18 +178,37 @@ def _print(judged: _Judged) -> None:
     print_table(
         f"two waves ({judged.pace.value}), by how long after tick's start tock starts",
         ["offset", "both peak at", "over one", "fits", "batch of each", "speed-up"],
-        [_row(judged, choice) for choice in judged.choices],
+        [_row(judged, choice) for choice in verdict.choices],
     )
     console.print(verdict.text, soft_wrap=True, markup=False)
     console.print(f"number of waves: {judged.waves}")
+
+
+def _print_offset(step: CapturedStep, graph: str, fetches: Sequence[str]) -> None:
+    """What the memory criterion counts, and how to go on to the pass, or why there is no way."""
+    if isinstance(step.training, str):
+        told = "not counted, without the graph: the two copies of each gradient that waves keep\n"
+    else:
+        told = (
+            f"counted: two copies of all gradients that waves keep, {size(step.needs.gradient_bytes)} each\n"
+        )
+    if isinstance(step.offset, str):
+        told += f"no offset for tick_tock: {step.offset}"
+    else:
+        names = " ".join(f"--fetch {quote(name)}" for name in fetches)
+        told += (
+            f"two waves of the captured batch fit from {step.offset:.0%} of the backward pass's nodes on:\n"
+            f"  tfwave rewrite {quote(graph)} {names} --passes '{step.passes}' -o WAVES.pb"
+        )
+    console.print(told, soft_wrap=True, markup=False)
 
 
 def _row(judged: _Judged, choice: Choice) -> tuple[object, ...]:
     return (
         f"{choice.offset:.0%}",
         size(choice.peak_bytes),
-        f"{choice.peak_bytes / judged.found.memory.profile.peak:.2f} x",
-        "yes" if choice.peak_bytes <= room(judged.limit, 2) else "no",
+        f"{choice.peak_bytes / judged.step.found.peak:.2f} x",
+        "yes" if choice.batch >= 1 else "no",
         f"{choice.batch:.2f} x" if choice.batch > 0 else "none",
         f"x{choice.speedup:.2f}",
     )

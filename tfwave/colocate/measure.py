@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from tfwave.balance.sizes import resident_bytes
+from tfwave.capture.memory.traced import TRACED_STEPS
 from tfwave.colocate.job import SessionStep
 from tfwave.colocate.life import Life, Run
 from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
@@ -17,7 +18,6 @@ from tfwave.runtime.live.batches import bytes_of, captured_bytes
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
 
-TRACED_STEPS = 3
 _VARIABLE_OPS = frozenset({"VarHandleOp", "VariableV2", "Variable"})
 _log = logging.getLogger("tfwave")
 

@@ -27,5 +27,5 @@ def parse_size(text: str | int) -> int:
 
 def _refusal(text: str | int) -> PlanError:
     return PlanError(
-        f"a memory of {str(text)!r} is none: give bytes, or a number with a unit, as 512MiB or 2GB"
+        f"{str(text)!r} is no size of a memory: give bytes, or a number with a unit, as 512MiB or 2GB"
     )

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tfwave.capture.wave_offset import OffsetChoice, check_pool
 from tfwave.errors import EnforcerError
 from tfwave.runtime.waves.function import WaveFunction
 from tfwave.runtime.waves.options import WaveOptions
@@ -24,6 +25,7 @@ class InWaves:
         self._step = step
         self._strategy = strategy
         self._options = options
+        self._choice = OffsetChoice(options)
         self._state = WaveState()
         self._traced: dict[str, TracedStep] = {}
         self._functions: dict[str, WaveFunction] = {}
@@ -33,6 +35,11 @@ class InWaves:
     def waves(self) -> int:
         """How many batches a call trains."""
         return self._options.waves
+
+    @property
+    def offset(self) -> float | None:
+        """As given, or as chosen at the first call of all waves; None before."""
+        return self._choice.offset
 
     @property
     def state(self) -> Any:
@@ -45,6 +52,7 @@ class InWaves:
         Raises:
             EnforcerError: no batch, or more than waves; or an iterator in place of a batch.
             PassError, GraphError: the step cannot run in waves; names the node.
+            PlanError: the offset is "auto", and two waves fit into the pool at none.
         """
         if not 1 <= len(batches) <= self.waves:
             raise EnforcerError(f"a call trains a batch for each of {self.waves} waves, not {len(batches)}")
@@ -65,7 +73,9 @@ class InWaves:
 
     def _function(self, kind: str, args: Any) -> WaveFunction:
         if kind not in self._functions:
-            self._functions[kind] = WaveFunction(self._trace(kind, args), self._options, self._state)
+            traced = self._trace(kind, args)
+            options = self._choice.options(traced, args)
+            self._functions[kind] = WaveFunction(traced, options, self._state)
         return self._functions[kind]
 
     def _trace(self, kind: str, args: Any) -> TracedStep:
@@ -118,6 +128,10 @@ def in_waves(step: Callable[..., Any], *, strategy: Any) -> InWaves:
     4. Fewer batches than waves, or of different shapes, are plain steps of wave 0, with a warning.
     5. The state of a random generator is a variable, too, so that all waves draw alike. To draw apart, let seeds
        come with the batches (`tf.random.stateless_uniform`).
+    6. With ``offset="auto"`` the first call of all waves runs four steps more, on copies of the variables, for the
+       least offset with which two waves fit into the CPU's pool; `InWaves.offset` has it from then on, for all
+       batches. What is trained is the same as with that number, bit for bit. The step runs outside of a
+       `tf.function` then, and changes nothing but variables.
 
     Args:
         step: a `tf.function`, or its Python function, that calls ``strategy.run``. It takes the batch; one of
@@ -153,10 +167,17 @@ def give_waves(strategy: Any, options: WaveOptions) -> None:
     """Let a strategy know its waves.
 
     Raises:
-        EnforcerError: it has some, or is to have only one.
+        EnforcerError: it has some, or is to have only one; or their offset is to be chosen, and the CPU's pool has
+            no limit, or the strategy several replicas.
     """
     if hasattr(strategy, _ATTRIBUTE):
         raise EnforcerError("this strategy is wrapped already: wrap it once")
     if options.waves == 1:
         raise EnforcerError("a MirroredStrategy has no transfers to order, it trains in waves: give waves=2")
+    check_pool(options)
+    if options.is_auto and strategy.num_replicas_in_sync > 1:
+        raise EnforcerError(
+            f"offset='auto' is known for one replica, not for {strategy.num_replicas_in_sync}: give the offset as "
+            "a number"
+        )
     setattr(strategy, _ATTRIBUTE, options)

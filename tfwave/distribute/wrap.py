@@ -19,7 +19,7 @@ from tfwave.runtime.control.tf_config import (
     read_tf_config,
 )
 from tfwave.runtime.coordinator import coordinator_of
-from tfwave.runtime.waves.options import WaveOptions
+from tfwave.runtime.waves.options import Offset, WaveOptions
 
 Enforcer = Literal["auto", "hook", "proxy"]
 Average = Literal["wave", "batch"]
@@ -39,7 +39,7 @@ def wrap(  # noqa: PLR0913
     trace_steps: int = 5,
     waves: int = 1,
     average: Average = "wave",
-    offset: float = 0.0,
+    offset: Offset = 0.0,
 ) -> _Strategy:
     """Have a `ParameterServerStrategy` move its tensors in the right order, or a `MirroredStrategy` train in waves.
 
@@ -67,16 +67,18 @@ def wrap(  # noqa: PLR0913
         trace_steps: for how many steps to measure, and then to trace.
         waves: how many batches a call of a `MirroredStrategy` trains, up to 64.
         average: of gradients, "wave" (Wavelet's Eq. 1) or "batch" (as one large batch); see `in_waves`.
-        offset: the share of a wave's backward pass, 0 to 1, after which the next wave begins.
+        offset: the share of a wave's backward pass, 0 to 1, after which the next wave begins; "auto" is the least
+            with which two waves of one replica fit into the CPU's pool (`tfwave.colocate.limit_memory`).
 
     Raises:
         EnforcerError: no such strategy, a second time, an option that is for the other kind of strategy, an unknown
-            policy, or, unless `enforcer` is "auto", servers that do not answer or order otherwise.
-        PassError: waves, average or offset out of range.
+            policy, or, unless `enforcer` is "auto", servers that do not answer or order otherwise; or an offset of
+            "auto" without a limited pool, or for several replicas.
+        PassError: waves, average or offset out of range, or an offset of "auto" for other than two waves.
         EnvironmentUnsupported: this TensorFlow cannot be watched.
     """
-    options = WaveOptions(waves, average, offset)
     if is_mirrored(strategy):
+        options = WaveOptions(waves, average, offset)
         _check_unset(
             "orders what parameter servers send, and a MirroredStrategy has none",
             policy=policy == "tac",

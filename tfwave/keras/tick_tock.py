@@ -3,12 +3,13 @@
 import threading
 from typing import Any
 
+from tfwave.capture.wave_offset import OffsetChoice
 from tfwave.errors import TfwaveError
 from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.wave_ready import check_waves
 from tfwave.keras.wave_steps import WaveSteps
-from tfwave.runtime.waves.options import WaveOptions
+from tfwave.runtime.waves.options import Offset, WaveOptions
 from tfwave.runtime.waves.state import WaveState
 
 
@@ -32,21 +33,28 @@ class TickTockCallback(Hooks):
     6. When `fit` ends, also by an exception, the model's train function is as it was before. The further waves stay
        in this object: another `fit` with it goes on where the last one ended. Use a new one after the model's
        weights were loaded from elsewhere.
+    7. ``offset="auto"`` needs a pool with a limit (`tfwave.colocate.limit_memory`), and a step that changes nothing
+       but variables. The first call runs four steps more, on copies of the variables: what is trained is the same
+       as with that offset as a number, bit for bit. It is chosen once, by the first batch and by what is in the
+       pool then. Where two waves fit at no offset, `fit` raises a `PlanError`.
     """
 
-    def __init__(self, waves: int = 2, average: str = "wave", offset: float = 0.0) -> None:
+    def __init__(self, waves: int = 2, average: str = "wave", offset: Offset = 0.0) -> None:
         """Say how many waves, and what they average.
 
         Args:
             waves: batches of a call, 1 to 64.
             average: ``"wave"`` or ``"batch"``.
             offset: the share of a wave's backward pass, 0 to 1, after which the next begins; 0 is the paper's.
+                ``"auto"`` is the least with which two waves fit into the CPU's pool; see point 7.
 
         Raises:
-            PassError: a value out of range.
+            PassError: a value out of range, or "auto" for other than two waves.
+            EnforcerError: the offset is "auto", and the CPU's pool has no limit.
         """
         super().__init__()
         self._options = WaveOptions(waves, average, offset)
+        self._choice = OffsetChoice(self._options)
         self._state = WaveState()
         self._trained: Any = None
         self._before: Any = None
@@ -62,6 +70,11 @@ class TickTockCallback(Hooks):
         has the states of the layers' random seeds, too, which Keras leaves out of such checkpoints.
         """
         return self._state.trackable
+
+    @property
+    def offset(self) -> float | None:
+        """As given, or as chosen at the first call; None before."""
+        return self._choice.offset
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Put the waves in the place of the model's train function.
@@ -79,7 +92,7 @@ class TickTockCallback(Hooks):
             self._restore()
             self._trained = self.model
             self._before = self.model.train_function
-            self._steps = WaveSteps(self.model, self._options, self._state)
+            self._steps = WaveSteps(self.model, self._options, self._choice, self._state)
             self.model.train_function = self._steps
             self._frame = FitFrame.of_caller(on_end=self._restore)
 

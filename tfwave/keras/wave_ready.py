@@ -40,7 +40,6 @@ def _ways_of_running(model: Any, waves: int) -> Iterator[str]:
 
 
 def _optimizers(model: Any) -> Iterator[str]:
-    keras: Any = __import__("keras")
     if len(optimizers_of(model)) > 1:
         yield "scales its loss, and skips updates for it, each wave others: compile(auto_scale_loss=False)"
     for optimizer in optimizers_of(model):
@@ -48,5 +47,3 @@ def _optimizers(model: Any) -> Iterator[str]:
             yield "accumulates gradients, which waves average: set no gradient_accumulation_steps"
         if optimizer.use_ema and optimizer.ema_overwrite_frequency:
             yield "overwrites its weights by averages in single steps: set no ema_overwrite_frequency"
-        if isinstance(optimizer, keras.optimizers.Ftrl):
-            yield "is trained by Ftrl, of which waves would average squares of gradients: take another optimizer"

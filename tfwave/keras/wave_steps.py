@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from tfwave.capture.wave_offset import OffsetChoice
 from tfwave.keras.ready import make_variables
 from tfwave.keras.steps import step_scope
 from tfwave.runtime.waves.function import WaveFunction
@@ -24,9 +25,10 @@ class WaveSteps:
        (``"batch"``).
     """
 
-    def __init__(self, model: Any, options: WaveOptions, state: WaveState) -> None:
+    def __init__(self, model: Any, options: WaveOptions, choice: OffsetChoice, state: WaveState) -> None:
         self._model = model
         self._options = options
+        self._choice = choice
         self._state = state
         self._functions: dict[str, tuple[TracedStep, WaveFunction]] = {}
         self._carried: Sequence[Any] = ()
@@ -42,10 +44,9 @@ class WaveSteps:
         batches = [_plain(batch) for batch in islice(iterator, self._options.waves)]
         if not batches:
             raise StopIteration
-        step, waves = self._of(_spec(iterator, batches[0]))
-        tensorflow: Any = __import__("tensorflow")
+        step, waves = self._of(_spec(iterator, batches[0]), batches[0])
         given = [(batch,) for batch in batches]
-        values: Any = [tensorflow.convert_to_tensor(variable._value) for variable in self._carried]
+        values = self._values()
         if len(batches) == self._options.waves:
             logs, values = waves(given, values)
         else:
@@ -77,12 +78,18 @@ class WaveSteps:
             )
         self._warned = True
 
-    def _of(self, spec: Any) -> tuple[TracedStep, WaveFunction]:
+    def _of(self, spec: Any, batch: Any) -> tuple[TracedStep, WaveFunction]:
         key = repr(spec)
         if key not in self._functions:
             step = self._trace(spec)
-            self._functions[key] = step, WaveFunction(step, self._options, self._state)
+            options = self._choice.options(step, (batch,), self._values())
+            self._functions[key] = step, WaveFunction(step, options, self._state)
         return self._functions[key]
+
+    def _values(self) -> list[Any]:
+        """Of what is carried."""
+        tensorflow: Any = __import__("tensorflow")
+        return [tensorflow.convert_to_tensor(variable._value) for variable in self._carried]
 
     def _trace(self, spec: Any) -> TracedStep:
         tensorflow: Any = __import__("tensorflow")

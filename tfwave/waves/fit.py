@@ -6,7 +6,8 @@ from itertools import accumulate
 from tfwave.errors import PlanError
 from tfwave.memory.step import StepMemory
 from tfwave.memory.waves import room
-from tfwave.waves.overlap import two_wave_peaks, unpaced_peaks
+from tfwave.waves.needs import PoolNeeds
+from tfwave.waves.overlap import two_wave_peaks
 from tfwave.waves.rewrite.gate import backward_order
 from tfwave.waves.rewrite.training import Training
 
@@ -15,7 +16,7 @@ def fitting_offset(training: Training, memory: StepMemory, limit_bytes: int, oth
     """The least offset of `tick_tock` with which two waves fit under a limit by the model, its margins included.
 
     Once the gate is open, either wave may hold the other up: any pace is reckoned with. The margins are that of
-    jobs side by side, and room for the largest piece.
+    jobs side by side, and room for the largest piece (`tfwave.waves.needs`).
 
     `memory` is a trace of one step of the same graph, alone: the gate opens when the last of the nodes before it
     has ended there; a node that the trace does not have (pruned, or folded by TensorFlow) does not count. `others`
@@ -25,10 +26,10 @@ def fitting_offset(training: Training, memory: StepMemory, limit_bytes: int, oth
         PlanError: the trace has none of the nodes that end the forward pass, or two waves fit at no offset.
     """
     opens = _openings(training, memory)
-    usable = room(limit_bytes, 2) - largest_piece(memory)
-    times = sorted(set(opens))
-    besides = _besides(training, memory, others)
-    peaks = {t: peak + besides for t, peak in zip(times, unpaced_peaks(memory, times), strict=True)}
+    needs = pool_needs(training, memory, others)
+    usable = room(limit_bytes, 2) - needs.piece
+    starts = sorted(set(opens))
+    peaks = dict(zip(starts, needs.peaks(starts), strict=True))
     count = next((count for count, opened in enumerate(opens) if peaks[opened] <= usable), None)
     if count is None:
         raise PlanError(
@@ -48,7 +49,7 @@ def wave_peaks(
     Raises:
         PlanError: the trace has none of the nodes that end the forward pass.
     """
-    besides = _besides(training, memory, others)
+    besides = pool_needs(training, memory, others).fixed(2) - 2 * memory.profile.resident
     starts = wave_starts(training, memory, offsets)
     return tuple([peak + besides for peak in two_wave_peaks(memory, starts)])
 
@@ -59,18 +60,8 @@ def least_room(training: Training, memory: StepMemory, offset: float, others: in
     Raises:
         PlanError: the trace has none of the nodes that end the forward pass.
     """
-    (peak,) = unpaced_peaks(memory, wave_starts(training, memory, [offset]))
-    return peak + _besides(training, memory, others) + largest_piece(memory)
-
-
-def largest_piece(memory: StepMemory) -> int:
-    """The most bytes that a step asks for at once: of a tensor, or of an op's scratch.
-
-    TensorFlow's pool gives a free chunk of less than twice as much whole, and what is free lies in pieces. Without
-    room for one more such piece, 4 of 29 trials in pools of 103 to 278 MB ran out, or waited for memory.
-    """
-    scratch = max((op.scratch for op in memory.profile.ops), default=0)
-    return max([scratch, *(tensor.bytes for tensor in memory.tensors)])
+    needs = pool_needs(training, memory, others)
+    return needs.peaks(wave_starts(training, memory, [offset]))[0] + needs.piece
 
 
 def wave_starts(training: Training, memory: StepMemory, offsets: Sequence[float]) -> tuple[float, ...]:
@@ -83,17 +74,11 @@ def wave_starts(training: Training, memory: StepMemory, offsets: Sequence[float]
     return tuple([opens[round(offset * (len(opens) - 1))] for offset in offsets])
 
 
-def _besides(training: Training, memory: StepMemory, others: int) -> int:
-    """What the pool holds besides the curves of two waves: each gradient twice, for the averages, and the others.
-
-    One lies there from call to call, one from the first wave's backward pass until the second's.
-    """
-    return others + 2 * _gradient_bytes(training, memory)
-
-
-def _gradient_bytes(training: Training, memory: StepMemory) -> int:
+def pool_needs(training: Training, memory: StepMemory, others: int = 0) -> PoolNeeds:
+    """What the waves of a step need of a pool; the arguments are those of `fitting_offset`."""
     names = {f"{gradient.tensor.node}:{gradient.tensor.port}" for gradient in training.gradients}
-    return sum(tensor.bytes for tensor in memory.tensors if not names.isdisjoint(tensor.names))
+    gradients = sum(tensor.bytes for tensor in memory.tensors if not names.isdisjoint(tensor.names))
+    return PoolNeeds(memory, others, gradients)
 
 
 def _openings(training: Training, memory: StepMemory) -> list[float]:

@@ -1,7 +1,7 @@
 """The memory of two waves: one wave's curve over the other's, some time apart."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -11,27 +11,20 @@ from tfwave.errors import PlanError
 from tfwave.memory.step import StepMemory
 
 
-def two_wave_peaks(
-    memory: StepMemory, offsets: Sequence[float], period: float | None = None
-) -> tuple[int, ...]:
+def two_wave_peaks(memory: StepMemory, offsets: Sequence[float]) -> tuple[int, ...]:
     """The most bytes that two waves hold together, if the second starts each of these offsets (seconds) later.
 
     Each wave holds its own copy of all that is resident, all the time. Neither slows the other: where they do, both
-    curves stretch, and this is an estimate. Without a `period` each wave makes one step; with one, each starts a
-    step every so many seconds. The step must have an op.
+    curves stretch, and this is an estimate. The step must have an op.
 
     Raises:
-        PlanError: an offset is below 0 or not finite, or the period is shorter than the step.
+        PlanError: an offset is below 0 or not finite.
     """
     for offset in offsets:
         if not 0 <= offset < np.inf:
             raise PlanError(f"the second wave starts {offset} s after the first: give 0 or more")
-    if period is not None and not memory.seconds <= period < np.inf:
-        raise PlanError(
-            f"a step of {memory.seconds} s does not start every {period} s: give as long, or longer"
-        )
     curve = _Levels.of(memory)
-    return tuple([2 * memory.profile.resident + curve.peak_with_itself(offset, period) for offset in offsets])
+    return tuple([2 * memory.profile.resident + curve.peak_with_itself(offset) for offset in offsets])
 
 
 def unpaced_peaks(memory: StepMemory, offsets: Sequence[float]) -> tuple[int, ...]:
@@ -42,14 +35,6 @@ def unpaced_peaks(memory: StepMemory, offsets: Sequence[float]) -> tuple[int, ..
     """
     curve = _Levels.of(memory)
     return tuple([memory.profile.peak + memory.profile.resident + curve.most_from(o) for o in offsets])
-
-
-def paused(memory: StepMemory, at: float, seconds: float) -> StepMemory:
-    """The step if it stops for so long before the first op that begins at a time, or later; all in seconds."""
-    waits = [seconds if begin >= at else 0.0 for begin in memory.begins]
-    begins = [begin + wait for begin, wait in zip(memory.begins, waits, strict=True)]
-    ends = [end + wait for end, wait in zip(memory.ends, waits, strict=True)]
-    return replace(memory, begins=tuple(begins), ends=tuple(ends))
 
 
 def share_above_half(memory: StepMemory) -> float:
@@ -77,19 +62,18 @@ class _Levels:
             np.array([held[-1] for _, held in instants], np.int64),
         )
 
-    def peak_with_itself(self, offset: float, period: float | None) -> int:
+    def peak_with_itself(self, offset: float) -> int:
         """Both curves change only where one of them does: at the first's own times, and at the second's."""
-        first = self.highest + self._at(self.times - offset, period)
-        second = self.highest + self._at(self.times + offset, period)
+        first = self.highest + self._at(self.times - offset)
+        second = self.highest + self._at(self.times + offset)
         return int(np.max(np.concatenate([first, second])))
 
     def most_from(self, second: float) -> int:
         """The most from a time on."""
         later = self.highest[self.times >= second]
-        return int(max([*self._at(np.array([second]), None), *later]))
+        return int(max([*self._at(np.array([second])), *later]))
 
-    def _at(self, seconds: NDArray[np.float64], period: float | None) -> NDArray[np.int64]:
-        within = seconds if period is None else np.mod(seconds, period)
-        places = np.searchsorted(self.times, within, side="right") - 1
-        held = np.where(self.times[places] == within, self.highest[places], self.after[places])
+    def _at(self, seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+        places = np.searchsorted(self.times, seconds, side="right") - 1
+        held = np.where(self.times[places] == seconds, self.highest[places], self.after[places])
         return np.where(places < 0, 0, held)

@@ -1,6 +1,6 @@
 """Will tick-tock help? Said from a profile, before anything runs (Wavelet, section 3.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -8,7 +8,8 @@ from tfwave.cost.model import vetted
 from tfwave.errors import PlanError
 from tfwave.memory.step import StepMemory
 from tfwave.memory.waves import room
-from tfwave.waves.overlap import paused, share_above_half, two_wave_peaks
+from tfwave.waves.needs import PoolNeeds
+from tfwave.waves.overlap import share_above_half
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds
 
 OFFSETS = tuple([twentieth / 20 for twentieth in range(1, 20)])
@@ -52,8 +53,10 @@ class Choice:
 
     Attributes:
         offset: how long after tick's start tock starts, in steps.
-        peak_bytes: the most that both hold, with the batch of the profile for each; the margin is not in it.
-        batch: what each wave's batch can be, in batches of the profile; 0 or below if not even two copies fit.
+        peak_bytes: the most that the pool holds with both, with the batch of the profile for each, whichever holds
+            the other up; the margins are not in it.
+        batch: what each wave's batch can be, in batches of the profile; 0 or below if not even two copies fit. From
+            1 on, two waves with the batch of the profile fit, as `tfwave.waves.fit` says.
         speedup: samples per second over those of gang scheduling; 0 if nothing fits.
     """
 
@@ -71,15 +74,20 @@ class WaveVerdict:
         peak_share: of one wave with the batch of the profile, of the limit.
         above_half: the share of the step in which it holds more than half of its peak.
         gang_batch: what the batch can be with gang scheduling, in batches of the profile.
-        best: the offset with the highest speed-up.
+        choices: by offset.
         text: what it means.
     """
 
     peak_share: float
     above_half: float
     gang_batch: float
-    best: Choice
+    choices: tuple[Choice, ...]
     text: str
+
+    @property
+    def best(self) -> Choice:
+        """The highest speed-up, then the largest batch, then the smallest offset."""
+        return _best(self.choices)
 
     @property
     def low(self) -> float:
@@ -98,36 +106,43 @@ class WaveVerdict:
 
 
 def judge_waves(
-    memory: StepMemory, use: StepUse, limit_bytes: int, pace: Pace, offsets: Sequence[float] = OFFSETS
+    needs: PoolNeeds, use: StepUse, limit_bytes: int, pace: Pace, offsets: Sequence[float] = OFFSETS
 ) -> WaveVerdict:
-    """Judge tick-tock for a step: each way with the largest batch that the limit holds, with its margin.
+    """Judge tick-tock for a step: each way with the largest batch that the limit holds, with its margins.
 
     `offsets` are the marks at which tock can start, in steps of tick: the best one counts.
 
-    By the model, what is above the resident bytes grows with the batch. So does the time in which compute units are
-    busy; the rest of the step's time stays as it is, whatever the batch, and the other wave can fill all of it.
-    Tock needs its own copy of what is resident.
+    Both ways must have room for the same: all that is held, and the largest piece, where waves may hold each other
+    up, whatever their pace. So `tfwave.waves.fit.fitting_offset` has it, too. By the model, what is above the
+    resident bytes grows with the batch. So does the time in which compute units are busy; the rest of the step's
+    time stays as it is, whatever the batch, and the other wave can fill all of it. Tock needs its own copy of what
+    is resident.
 
     Raises:
         PlanError: the step takes no time or no memory of its own, the limit does not hold what is resident, or
             there is no offset, or one outside the step.
     """
-    profile = memory.profile
+    memory, profile = needs.memory, needs.memory.profile
     if not memory.seconds or profile.peak == profile.resident:
         raise PlanError(
             f"the step on '{profile.device}' takes no time or no memory of its own: profile a training step"
         )
-    if room(limit_bytes, 1) <= profile.resident:
+    if room(limit_bytes, 1) <= needs.fixed(1):
         raise PlanError(
-            f"the step on '{profile.device}' holds {profile.resident} resident bytes, which leaves nothing of "
-            f"the limit of {limit_bytes}: raise the limit"
+            f"the step on '{profile.device}' holds {profile.resident} resident bytes, and its pool {needs.others} "
+            f"others, which leaves nothing of the limit of {limit_bytes}: raise the limit"
         )
     if not offsets or not all(0 <= offset <= 1 for offset in offsets):
         raise PlanError(f"tock can start at {list(offsets)} of a step: give shares from 0 to 1")
-    model = _Model(memory, use, limit_bytes, pace, offsets)
-    best = model.best()
+    peaks = needs.peaks([offset * memory.seconds for offset in offsets])
+    model = _Model(needs, use, limit_bytes, pace, dict(zip(offsets, peaks, strict=True)))
+    choices = model.choices
     return WaveVerdict(
-        profile.peak / limit_bytes, share_above_half(memory), model.gang_batch, best, _text(model, best)
+        profile.peak / limit_bytes,
+        share_above_half(memory),
+        model.gang_batch,
+        choices,
+        _text(model, _best(choices)),
     )
 
 
@@ -142,44 +157,34 @@ class _Obstacle(StrEnum):
 
 @dataclass(frozen=True)
 class _Model:
-    """The figures behind a verdict, with one obstacle lifted or none."""
+    """The figures behind a verdict, with one obstacle lifted or none; `peaks` are those of both, by offset."""
 
-    memory: StepMemory
+    needs: PoolNeeds
     use: StepUse
     limit_bytes: int
     pace: Pace
-    offsets: Sequence[float]
+    peaks: Mapping[float, int]
     lifted: _Obstacle | None = None
+
+    @property
+    def memory(self) -> StepMemory:
+        return self.needs.memory
 
     @property
     def gang_batch(self) -> float:
         """What the batch can be with gang scheduling, in batches of the profile."""
-        resident = self.memory.profile.resident
-        return (room(self.limit_bytes, 1) - resident) / (self.memory.profile.peak - resident)
+        return (room(self.limit_bytes, 1) - self.needs.fixed(1)) / self.needs.alone
 
-    def best(self) -> Choice:
-        """The highest speed-up, then the largest batch, then the smallest offset."""
-        choices = [self._choice(offset) for offset in self.offsets]
-        return max(choices, key=lambda choice: (choice.speedup, choice.batch, -choice.offset))
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """By offset."""
+        return tuple([self._choice(offset, peak) for offset, peak in self.peaks.items()])
 
-    def _choice(self, offset: float) -> Choice:
-        peak = self._peak(replace(self._step(offset, 1.0), compute_share=_NEARLY_NONE))
-        resident = 2 * self.memory.profile.resident
-        fitting = (room(self.limit_bytes, 2) - resident) / (peak - resident)
+    def _choice(self, offset: float, peak: int) -> Choice:
+        fitting = (room(self.limit_bytes, 2) - self.needs.fixed(2)) / self.needs.together(peak)
         batch = self.gang_batch if self.lifted is _Obstacle.MEMORY else fitting
-        return Choice(offset, peak, batch, self._speedup(offset, batch) if batch > 0 else 0.0)
-
-    def _peak(self, step: WaveStep) -> int:
-        """Of both waves, with the batch of the profile, if they do not slow each other."""
-        if self.pace is Pace.ROUNDS:
-            return two_wave_peaks(self.memory, [step.lead_seconds])[0]
-        shift, waits = step.lead_seconds, 0.0
-        if self.pace is Pace.ALTERNATING:
-            shift = max(step.lead_seconds, step.rest_seconds)
-            waits = max(0.0, step.rest_seconds - step.lead_seconds - step.sync_seconds)
-        held = paused(self.memory, step.lead_seconds, waits)
-        period = max(held.seconds, pair_seconds(step, self.pace))
-        return two_wave_peaks(held, [shift], period)[0]
+        speedup = self._speedup(offset, batch) if batch > 0 else 0.0
+        return Choice(offset, peak, batch, speedup)
 
     def _speedup(self, offset: float, batch: float) -> float:
         pace = Pace.STEADY if self.lifted is _Obstacle.ROUNDS else self.pace
@@ -197,6 +202,10 @@ class _Model:
         return WaveStep(offset * seconds, (1 - offset) * seconds, sync, busy / stretch)
 
 
+def _best(choices: Sequence[Choice]) -> Choice:
+    return max(choices, key=lambda choice: (choice.speedup, choice.batch, -choice.offset))
+
+
 def _text(model: _Model, best: Choice) -> str:
     low, high = best.speedup * (1 - MODEL_ERROR), best.speedup * (1 + MODEL_ERROR)
     figures = f"x{best.speedup:.2f} over gang scheduling in the same memory ({low:.2f} to {high:.2f})"
@@ -211,13 +220,13 @@ def _text(model: _Model, best: Choice) -> str:
 def _why(model: _Model, best: Choice) -> str:
     """What holds the waves back the most."""
     if best.batch <= 0:
-        return f"the limit does not hold what is resident twice, {2 * model.memory.profile.resident} bytes"
+        return f"the limit does not hold what two waves hold whatever the batch, {model.needs.fixed(2)} bytes"
     if model.gang_batch >= 2:
         return f"the step is not bound by memory: a batch {model.gang_batch:.1f} times as large fits"
-    lifted = {obstacle: replace(model, lifted=obstacle).best().speedup for obstacle in _Obstacle}
+    lifted = {obstacle: _best(replace(model, lifted=obstacle).choices).speedup for obstacle in _Obstacle}
     match max(_Obstacle, key=lambda obstacle: lifted[obstacle]):
         case _Obstacle.MEMORY:
-            times = best.peak_bytes / model.memory.profile.peak
+            times = best.peak_bytes / (model.memory.profile.peak + model.needs.others)
             return (
                 f"tock starts {best.offset:.0%} of a step after tick, and both peak at {times:.2f} times one"
             )

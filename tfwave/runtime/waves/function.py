@@ -34,10 +34,7 @@ class WaveFunction:
         """
         rewritten = RewrittenStep(step, options)
         self._step, self._waves = step, options.waves
-        tensorflow: Any = import_module("tensorflow")
-        specs = [tensorflow.TensorSpec(t.shape, t.dtype) for t in rewritten.arguments.values()]
-        body = _body(rewritten, rewritten.captured(state))
-        self._function = tensorflow.compat.v1.wrap_function(body, specs)
+        self._function = function_of(rewritten, rewritten.captured(state))
 
     def __call__(self, batches: Sequence[Any], carried: Sequence[Any] = ()) -> tuple[list[Any], list[Any]]:
         """Run all waves.
@@ -60,6 +57,13 @@ class WaveFunction:
         state, rest = results[: step.carried], results[step.carried :]
         size = len(rest) // self._waves
         return [step.packed(rest[w * size : (w + 1) * size]) for w in range(self._waves)], list(state)
+
+
+def function_of(rewritten: RewrittenStep, captured: Mapping[str, Any]) -> Any:
+    """A `ConcreteFunction` of the graph of the waves; `captured` is what is outside of it, by its feeds."""
+    tensorflow: Any = import_module("tensorflow")
+    specs = [tensorflow.TensorSpec(t.shape, t.dtype) for t in rewritten.arguments.values()]
+    return tensorflow.compat.v1.wrap_function(_body(rewritten, captured), specs)
 
 
 def _body(rewritten: RewrittenStep, captured: Mapping[str, Any]) -> Callable[..., Any]:

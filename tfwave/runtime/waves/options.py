@@ -1,27 +1,53 @@
 """How a training step runs in waves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from tfwave.errors import PassError
 from tfwave.passes.base import GraphPass
 from tfwave.passes.text import build_pass
+
+AUTO = "auto"
+Offset = float | Literal["auto"]
+"""A share of the backward pass; or the least with which two waves fit into the CPU's pool, found when they run."""
 
 
 @dataclass(frozen=True)
 class WaveOptions:
     """The options of the pass `tick_tock`, whose docstring says what they mean.
 
+    The pass takes an offset in numbers only: one of "auto" must be chosen before (`at`).
+
     Raises:
-        PassError: less than one wave or more than 64, an unknown average, or an offset outside of 0 to 1.
+        PassError: less than one wave or more than 64, an unknown average, an offset outside of 0 to 1, or "auto"
+            for other than two waves.
     """
 
     waves: int = 2
     average: str = "wave"
-    offset: float = 0.0
+    offset: Offset = 0.0
 
     def __post_init__(self) -> None:
         """Refuse options out of range."""
-        self.tick_tock()
+        if not self.is_auto:
+            self.tick_tock()
+            return
+        self.at(0.0)
+        if self.waves != 2:
+            raise PassError(
+                f"tick_tock: offset='auto' is known for 2 waves, not for {self.waves}: take waves=2, or give the "
+                "offset as a number"
+            )
+
+    @property
+    def is_auto(self) -> bool:
+        """Is the offset still to be chosen?"""
+        return self.offset == AUTO
+
+    def at(self, offset: float) -> "WaveOptions":
+        """The same with this offset."""
+        return replace(self, offset=offset)
 
     def tick_tock(self, boundary: Sequence[str] = ()) -> GraphPass:
         """The pass, for a step whose forward pass ends at these nodes; none: the pass finds them."""

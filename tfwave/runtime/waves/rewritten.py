@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from tfwave.graph.item import GraphItem
+from tfwave.graph.verify import verify
 from tfwave.runtime.live.replay import traced_item
 from tfwave.runtime.waves.carry import CarryOver
 from tfwave.runtime.waves.loops import HandlesAroundLoops
@@ -13,6 +14,7 @@ from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.state import KeptGradient, WaveState
 from tfwave.runtime.waves.step import TracedStep
 from tfwave.waves.rewrite.names import SCOPE, wave_name
+from tfwave.waves.rewrite.training import Training
 
 _AVERAGE, _KEPT = f"{SCOPE}/average/", "/kept"
 
@@ -30,17 +32,27 @@ class RewrittenStep:
     options: WaveOptions
 
     @cached_property
-    def item(self) -> GraphItem:
-        """The graph; its feeds and fetches are those of all waves, and the losses are fetched, too.
+    def plain(self) -> GraphItem:
+        """The graph of a step as the pass takes it; the losses are fetched, too.
 
         A loss that is not returned would not be computed, and no wave could wait for it.
         """
-        graph, count = self.step.concrete.graph, self.step.carried
+        graph = self.step.concrete.graph
         item = traced_item(graph)
         targets = dict.fromkeys((*self.step.ends, *(operation.name for operation in graph.control_outputs)))
         item = replace(item, fetches=(*item.fetches, *targets))
-        item = HandlesAroundLoops()(item).item
-        item = self.options.tick_tock(self.step.ends)(item).item
+        return HandlesAroundLoops()(item).item
+
+    @cached_property
+    def training(self) -> Training:
+        """The step as the pass takes it apart."""
+        return Training.of(self.plain, verify(self.plain), self.step.ends)
+
+    @cached_property
+    def item(self) -> GraphItem:
+        """The graph of the waves; its feeds and fetches are those of all waves."""
+        graph, count = self.step.concrete.graph, self.step.carried
+        item = self.options.tick_tock(self.step.ends)(self.plain).item
         feeds = tuple([tensor.name for tensor in graph.inputs[:count]])
         sources = tuple([_computed(tensor).name for tensor in graph.outputs[:count]])
         return CarryOver(self.options.waves, feeds, sources)(item).item
@@ -76,17 +88,33 @@ class RewrittenStep:
         Raises:
             EnforcerError: as `WaveState.variable` and `WaveState.kept`.
         """
-        graph = self.step.concrete.graph
-        outside = [*graph.external_captures, *graph.deferred_external_captures]
-        inside = graph.inputs[len(graph.inputs) - len(outside) :]
         fed = frozenset(self.item.feeds)
-        found = {tensor.name: value for tensor, value in zip(inside, outside, strict=True)}
-        for tensor, value in zip(inside, outside, strict=True):
+        found = {tensor.name: value for tensor, value in self._outside()}
+        for tensor, value in self._outside():
             for wave in range(1, self.options.waves):
                 if (name := wave_name(tensor.name, wave)) in fed:
                     own = tensor.dtype.name == "resource"
                     found[name] = state.variable(value, wave).handle if own else value
         return {**found, **{f"{name}:0": variable.handle for name, variable in self._kept(state).items()}}
+
+    def apart(self, state: WaveState) -> dict[str, Any]:
+        """As `captured`, with the variables of wave 1 in the place of those that the step changes.
+
+        Raises:
+            EnforcerError: as `WaveState.variable`.
+        """
+        changed = {name for _, _, name in self.training.variables.changed}
+        return {
+            tensor.name: state.variable(value, 1).handle if tensor.op.name in changed else value
+            for tensor, value in self._outside()
+        }
+
+    def _outside(self) -> list[tuple[Any, Any]]:
+        """What is captured: the tensors of the graph, and what they stand for."""
+        graph = self.step.concrete.graph
+        outside = [*graph.external_captures, *graph.deferred_external_captures]
+        inside = graph.inputs[len(graph.inputs) - len(outside) :]
+        return list(zip(inside, outside, strict=True))
 
     def _kept(self, state: WaveState) -> dict[str, Any]:
         names = [name for name in self.item.feeds if ":" not in name]

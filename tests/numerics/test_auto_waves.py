@@ -1,0 +1,70 @@
+"""An offset that is chosen for a limited pool keeps to it, and trains as that offset in numbers does."""
+
+import re
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+import tfwave
+from tests.numerics.test_colocate import said_by
+from tfwave.errors import EnforcerError
+from tfwave.keras import TickTockCallback
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+
+CALLS, BATCHES, EPOCHS = 3, 7, 2
+WAYS = ("fit", "loop")
+NOT_ONE, WAYS_OUT = "not even one step fits", "take a smaller batch, or raise the limit"
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return said_by("tests.numerics.auto_waves")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_waves_begin_as_early_as_they_fit(found: dict[str, Any], way: str) -> None:
+    """At an offset of 0 they do not."""
+    chosen = found[way]["chosen"]
+    assert 0 < chosen["offset"] <= 1
+    assert chosen["peak"] <= found["limit"]
+    (line,) = found[way]["said"]
+    assert line.startswith(f"tfwave: the offset of the waves is {chosen['offset']:.3f}: a peak of ")
+    assert line.endswith(f"in a pool of {found['limit']}")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_steps_that_are_measured_leave_nothing_behind(found: dict[str, Any], way: str) -> None:
+    """Bit by bit: losses and metrics, also of rests; weights, slots, statistics and seeds, of all waves."""
+    chosen, given = found[way]["chosen"], found[way]["given"]
+    assert chosen["losses"] == given["losses"]
+    assert chosen["bits"] == given["bits"]
+    assert chosen["offset"] == given["offset"]
+    assert len(chosen["losses"]) == {"fit": EPOCHS * (CALLS + 1), "loop": BATCHES}[way]
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("fit", f"PlanError: (two waves hold|{NOT_ONE}) .* {WAYS_OUT}"),
+        ("loop", f"PlanError: (two waves hold|{NOT_ONE}) .* {WAYS_OUT}"),
+        ("function", "EnforcerError: .* call once outside of a tf.function, or give the offset as a number"),
+        (
+            "printing",
+            r"EnforcerError: .*\(PrintV2\) changes what is no variable: leave it out, or give the offset",
+        ),
+    ],
+)
+def test_what_cannot_be_measured_or_does_not_fit_is_refused(
+    found: dict[str, Any], case: str, message: str
+) -> None:
+    assert re.match(message, found["refused"][case])
+
+
+def test_a_pool_without_a_limit_is_refused() -> None:
+    message = r"offset='auto' .*call tfwave.colocate.limit_memory\('512MiB'\) before .*, or give the offset"
+    with pytest.raises(EnforcerError, match=message):
+        TickTockCallback(offset="auto")
+    with pytest.raises(EnforcerError, match=message):
+        tfwave.distribute.wrap(tf.distribute.MirroredStrategy(["/device:CPU:0"]), waves=2, offset="auto")

@@ -1,0 +1,87 @@
+"""The offset that is chosen for a pool; nothing here runs TensorFlow."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from tests.unit.test_wave_fit import chain, limit_for, traced, unpaced
+from tests.waves import rise_and_fall
+from tfwave.capture import wave_offset
+from tfwave.capture.wave_offset import MeasuredStep, OffsetChoice, check_pool
+from tfwave.errors import EnforcerError, PassError, PlanError
+from tfwave.runtime.waves.options import WaveOptions
+
+AUTO = WaveOptions(offset="auto")
+OTHERS = 1000
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The steps that were measured, by their arguments; in a pool just too small for an offset of 0."""
+    training, names = chain(3)
+    memory = traced(names, rise_and_fall(4, 3))
+    found: list[Any] = []
+
+    def measure(step: Any, args: Any, carried: Any) -> MeasuredStep:
+        found.append((step, args, carried))
+        return MeasuredStep(training, memory, OTHERS)
+
+    monkeypatch.setattr(wave_offset, "measure_step", measure)
+    monkeypatch.setattr(wave_offset, "pool_limit", lambda: limit_for(unpaced(memory, 4) + OTHERS) - 1)
+    return found
+
+
+def test_an_offset_is_chosen_once(measured: list[Any], caplog: pytest.LogCaptureFixture) -> None:
+    step: Any = "step"
+    choice = OffsetChoice(AUTO)
+    assert choice.offset is None
+    with caplog.at_level(logging.INFO, "tfwave"):
+        first = choice.options(step, "batch", ["count"])
+    assert first == choice.options(step, "larger batch") == WaveOptions(offset=1 / 3)
+    assert choice.offset == 1 / 3
+    assert measured == [("step", "batch", ["count"])]
+    (line,) = caplog.messages
+    assert line.startswith("tfwave: the offset of the waves is 0.333: a peak of 10")
+    assert line.endswith(f"bytes is predicted, in a pool of {wave_offset.pool_limit()}")
+
+
+def test_what_fits_nowhere_says_the_ways_out(monkeypatch: pytest.MonkeyPatch, measured: list[Any]) -> None:
+    monkeypatch.setattr(wave_offset, "pool_limit", lambda: OTHERS)
+    step: Any = "step"
+    choice = OffsetChoice(AUTO)
+    with pytest.raises(
+        PlanError, match=r"of the limit of 1000 bytes.*take a smaller batch, or raise the limit"
+    ):
+        choice.options(step, "batch")
+    assert len(measured) == 1
+    assert choice.offset is None
+
+
+def test_an_offset_that_is_given_needs_no_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TF_CPU_ALLOCATOR_USE_BFC", raising=False)
+    step: Any = "step"
+    choice = OffsetChoice(WaveOptions(3, offset=0.5))
+    assert choice.offset == 0.5
+    assert choice.options(step, "batch") == WaveOptions(3, offset=0.5)
+    with pytest.raises(
+        EnforcerError, match=r"offset='auto' .*limit_memory\('512MiB'\).*or give the offset as a number"
+    ):
+        OffsetChoice(AUTO)
+    with pytest.raises(EnforcerError, match="has no limit"):
+        check_pool(AUTO)
+
+
+def test_which_options_an_offset_can_be_chosen_for() -> None:
+    assert AUTO.is_auto
+    assert AUTO.at(0.25) == WaveOptions(offset=0.25)
+    for waves in (1, 3):
+        with pytest.raises(PassError, match=f"known for 2 waves, not for {waves}: take waves=2, or give"):
+            WaveOptions(waves, offset="auto")
+    with pytest.raises(PassError, match="waves is 65"):
+        WaveOptions(65, offset="auto")
+    with pytest.raises(PassError, match="average"):
+        WaveOptions(2, "mean", "auto")
+    late: Any = "late"
+    with pytest.raises(PassError, match="offset"):
+        WaveOptions(offset=late)

@@ -1,0 +1,169 @@
+"""The offset of two waves, chosen by what a step takes of the CPU's pool."""
+
+import gc
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from tfwave.capture.memory.traced import TRACED_STEPS, traced_memory
+from tfwave.errors import EnforcerError
+from tfwave.memory.step import StepMemory
+from tfwave.runtime.pool import pool_in_use, pool_limit
+from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
+from tfwave.runtime.waves.alone import StepAlone
+from tfwave.runtime.waves.options import WaveOptions
+from tfwave.runtime.waves.rewritten import RewrittenStep
+from tfwave.runtime.waves.step import TracedStep
+from tfwave.waves.fit import fitting_offset, wave_peaks
+from tfwave.waves.rewrite.training import Training
+
+_NUMBER = "or give the offset as a number"
+_log = logging.getLogger("tfwave")
+
+
+class OffsetChoice:
+    """The options of one training in waves, with the offset that they say, or one that is chosen once."""
+
+    def __init__(self, options: WaveOptions) -> None:
+        """Nothing is measured yet.
+
+        Raises:
+            EnforcerError: as `check_pool`.
+        """
+        check_pool(options)
+        self._options = options
+
+    @property
+    def offset(self) -> float | None:
+        """None before it is chosen."""
+        return None if self._options.is_auto else float(self._options.offset)
+
+    def options(self, step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> WaveOptions:
+        """With an offset in numbers, the first time chosen for this step and its arguments.
+
+        Raises:
+            EnforcerError: the step cannot be measured: it is called within a `tf.function`, its variables are not
+                on a CPU, it changes what is no variable, or the process is being profiled.
+            PassError, GraphError: the step cannot run in waves; names the node.
+            PlanError: two waves fit at no offset.
+        """
+        if self._options.is_auto:
+            self._options = self._options.at(choose_offset(step, args, carried))
+        return self._options
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """What a step did to the pool, and what lay there besides: `others`, of both waves, in bytes."""
+
+    training: Training
+    memory: StepMemory
+    others: int
+
+
+def check_pool(options: WaveOptions) -> None:
+    """Refuse an offset that is to be chosen where nothing tells for what.
+
+    Raises:
+        EnforcerError: the CPU's pool has no limit.
+    """
+    if options.is_auto:
+        try:
+            pool_limit()
+        except EnforcerError as err:
+            raise EnforcerError(f"offset='auto' fits waves into a pool, and {err}, {_NUMBER}") from err
+
+
+def choose_offset(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> float:
+    """The least offset with which two waves of a step fit into the CPU's pool by the model; says so in the log.
+
+    Some steps are run and traced for it (`measure_step`). The model and its margins are those of
+    `tfwave.waves.fit.fitting_offset`.
+
+    Raises:
+        EnforcerError, PassError, GraphError, PlanError: as `OffsetChoice.options`.
+    """
+    found = measure_step(step, args, carried)
+    gc.collect()  # the copies of the variables: graphs of functions are cycles
+    limit = pool_limit()
+    offset = fitting_offset(found.training, found.memory, limit, found.others)
+    (peak,) = wave_peaks(found.training, found.memory, [offset], found.others)
+    _log.info(
+        "tfwave: the offset of the waves is %.3f: a peak of %d bytes is predicted, in a pool of %d",
+        offset,
+        peak,
+        limit,
+    )
+    return offset
+
+
+def measure_step(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> MeasuredStep:
+    """Run a step on copies of its variables: once, so that TensorFlow optimizes it, then traced, the highest peak.
+
+    1. Nothing is left behind: the training goes on as if these steps had not been.
+    2. Resident is nothing: what lies in the pool between the steps, the second wave's variables included, is in
+       `others`. With it are a second instance's constants, and each gradient twice, for the averages (see
+       `tfwave.waves.fit`): the trace does not tell which of an op's tensors is the gradient.
+
+    Raises:
+        EnforcerError, PassError, GraphError: as `OffsetChoice.options`.
+        PlanError: the pool has no room for one step.
+    """
+    _check_eager()
+    rewritten = RewrittenStep(step, WaveOptions(waves=1))
+    training = rewritten.training
+    _check_place(rewritten)
+    _check_changes(training)
+    alone = StepAlone(rewritten)
+    before = pool_in_use()
+    alone(args, carried)
+    constants = max(0, pool_in_use() - before - alone.copied_bytes)
+    nodes = frozenset(training.step.view.names)
+    besides = constants + 2 * _gradient_bytes(step, training)
+    steps: list[MeasuredStep] = []
+    for _ in range(TRACED_STEPS):
+        held = pool_in_use()
+        _, trace = trace_memory(lambda: alone(args, carried))
+        memory = traced_memory(trace.of_step(nodes), _ran(trace.of_step(nodes)))
+        steps.append(MeasuredStep(training, memory, held + besides))
+    return max(steps, key=lambda found: found.memory.profile.peak + found.others)
+
+
+def _ran(trace: MemoryTrace) -> frozenset[str]:
+    """All nodes of a step, those too that TensorFlow made of others."""
+    return frozenset([*(run.node for run in trace.ops), *(made.node for made in trace.allocations)])
+
+
+def _gradient_bytes(step: TracedStep, training: Training) -> int:
+    """Of those whose shape is known before they are computed, as that of a variable's gradient is."""
+    graph = step.concrete.graph
+    names = [f"{gradient.tensor.node}:{gradient.tensor.port}" for gradient in training.gradients]
+    tensors = map(graph.get_tensor_by_name, names)
+    return sum(t.shape.num_elements() * t.dtype.size for t in tensors if t.shape.is_fully_defined())
+
+
+def _check_eager() -> None:
+    if not import_module("tensorflow").executing_eagerly():
+        raise EnforcerError(f"offset='auto' runs steps first: call once outside of a tf.function, {_NUMBER}")
+
+
+def _check_place(rewritten: RewrittenStep) -> None:
+    for name, device in sorted((rewritten.plain.handles or {}).items()):
+        if "/device:CPU:" not in device:
+            raise EnforcerError(
+                f"offset='auto' knows the CPU's pool, and the variable of '{name}' is on {device}: train on "
+                f"the CPU, {_NUMBER}"
+            )
+
+
+def _check_changes(training: Training) -> None:
+    """Only variables can be copied."""
+    view, known = training.step.view, training.variables
+    others = {t.node for t in known.touches if t.writes and t.resource not in known.changed}
+    for node in sorted(others, key=lambda node: view.names[node]):
+        raise EnforcerError(
+            f"offset='auto' runs steps first, and node '{view.names[node]}' ({view.ops[node]}) changes what is no "
+            f"variable: leave it out, {_NUMBER}"
+        )

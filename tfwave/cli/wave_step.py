@@ -1,0 +1,86 @@
+"""From a captured step to the pass `tick_tock`: its graph, and the earliest offset at which two waves fit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tfwave.capture.bundle import Bundle
+from tfwave.capture.memory import CapturedMemory
+from tfwave.cli.inputs import open_graphs
+from tfwave.errors import BundleError, GraphError, PlanError, TfwaveError
+from tfwave.graph.item import GraphItem
+from tfwave.graph.verify import verify
+from tfwave.passes.text import build_pass
+from tfwave.waves.fit import fitting_offset, pool_needs
+from tfwave.waves.needs import PoolNeeds
+from tfwave.waves.rewrite.training import Training
+
+
+@dataclass(frozen=True)
+class CapturedStep:
+    """A captured step that is to run in waves under a limit, in bytes; `training` says why, where there is none."""
+
+    found: CapturedMemory
+    training: Training | str
+    limit: int
+
+    @cached_property
+    def needs(self) -> PoolNeeds:
+        """Of the pool; without the graph, the copies of gradients do not count."""
+        memory, others = self.found.memory, self.found.others or 0
+        if isinstance(self.training, str):
+            return PoolNeeds(memory, others)
+        return pool_needs(self.training, memory, others)
+
+    @cached_property
+    def offset(self) -> float | str:
+        """The earliest at which two waves with the captured batch fit, or why there is none."""
+        if isinstance(self.training, str):
+            return self.training
+        try:
+            return fitting_offset(self.training, self.found.memory, self.limit, self.found.others or 0)
+        except PlanError as error:
+            return str(error)
+
+    @property
+    def passes(self) -> str | None:
+        """The pass with this offset, as `tfwave rewrite --passes` takes it."""
+        offset = self.offset
+        return None if isinstance(offset, str) else str(build_pass("tick_tock", {"offset": offset}))
+
+
+def training_of(bundle: Bundle, graph: str | None, fetches: Sequence[str]) -> Training | str:
+    """The training step that was captured: of a graph in a file, or else as the bundle has it, or why it has none.
+
+    Raises:
+        GraphError, PassError: the file cannot be read, or has no single training step.
+    """
+    if graph is not None:
+        return _training(_single(graph), fetches)
+    try:
+        return _training(_traced(bundle), fetches)
+    except TfwaveError as error:
+        return str(error)
+
+
+def _training(item: GraphItem, fetches: Sequence[str]) -> Training:
+    item = replace(item, fetches=tuple(fetches))
+    if not item.fetches:
+        raise GraphError("nobody says what a step runs: give the loss and the train op with --fetch")
+    return Training.of(item, verify(item))
+
+
+def _single(graph: str) -> GraphItem:
+    (_, item), *more = open_graphs(graph).items()
+    if more:
+        raise GraphError(f"'{graph}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
+    return item
+
+
+def _traced(bundle: Bundle) -> GraphItem:
+    graph, *more = bundle.graphs
+    if more:
+        raise BundleError(
+            f"the step ran in {len(more) + 1} parts, and tick_tock takes the whole graph: give it with --graph"
+        )
+    return GraphItem(graph)
