@@ -23,7 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.errors import EnforcerError
-from tools.bench.colocation_modes import MODES
+from tools.bench.colocation_modes import MODES, SEQUENTIAL
 from tools.bench.colocation_trials import Case, Trial, Work, open_work, tried
 from tools.bench.interleaved import run_interleaved
 from tools.bench.limited import STEPS, largest, run_steps
@@ -39,11 +39,12 @@ PAIRS = (
 IDLE_PAIR = "lstm+lstm"
 """Of a model that leaves a core idle: its throughput counts, and only what that needs is tried."""
 FIRST_BATCH = 32
-"""Of the profile from which a first guess is made."""
+"""Of the profile from which a first guess is made, which the profile of the guess makes better."""
+GUESSES = 2
 BOTTOM, TOP = 0.3, 1.1
 """Shares that are tried."""
 SOLO_GRID = 0.01
-PRECISE = ("sequential", "colocation")
+PRECISE = (SEQUENTIAL, "colocation")
 COARSE = 2
 """Steps of the other modes' shares."""
 FIT_LIMIT = 0.8
@@ -86,10 +87,17 @@ class Bench:
 
     def solo(self, model: str, limit: int) -> int:
         """The largest batch of a model alone."""
-        profile = self.work.profile(model, FIRST_BATCH).step.profile
-        each = (profile.peak - profile.resident) / FIRST_BATCH
-        scale = Scale((model,), (int((limit - profile.resident) / each),), limit, SOLO_GRID)
-        return scale.case(self.most(scale, "sequential")).batches[0]
+        guess = FIRST_BATCH
+        for _ in range(GUESSES):
+            guess = self._fitting(model, guess, limit)
+        scale = Scale((model,), (guess,), limit, SOLO_GRID)
+        return scale.case(self.most(scale, SEQUENTIAL)).batches[0]
+
+    def _fitting(self, model: str, batch: int, limit: int) -> int:
+        """The batch whose peak is the limit, if each example takes what it takes in this one."""
+        profile = self.work.profile(model, batch).step.profile
+        each = (profile.peak - profile.resident) / batch
+        return int((limit - profile.resident) / each)
 
     def scale(self, pair: str, limit: int) -> Scale:
         models = tuple(pair.split("+"))
@@ -102,7 +110,9 @@ class Bench:
             trials = tried(self.work, scale.case(place), mode, repeats)
             return bool(trials) and trials[-1].ok
 
-        start = min(self._predicted(scale, mode), self._expected(scale, mode))
+        start = self._expected(scale, mode)
+        if mode != SEQUENTIAL:
+            start = min(start, self._predicted(scale, mode))
         return largest(scale.places, start, lambda p: holds(p, 1), lambda p: holds(p, self.repeats))
 
     def capacity(self, fine: Scale, mode: str, ceiling: float) -> dict[str, object]:
@@ -147,7 +157,7 @@ class Bench:
             run_interleaved(runs, 1)
             found = run_interleaved(runs, blocks)
         medians = {mode: [statistics.median(block) for block in of_mode] for mode, of_mode in found.items()}
-        ratios = [a / b for a, b in zip(medians["sequential"], medians["colocation"], strict=True)]
+        ratios = [a / b for a, b in zip(medians[SEQUENTIAL], medians["colocation"], strict=True)]
         return {
             "share": scale.share(place),
             "batches": case.batches,
@@ -166,25 +176,26 @@ class Bench:
                 yield self._fitted(Case(pair, tuple([max(1, round(top * share)) for top in tops]), pool))
 
     def _fitted(self, case: Case) -> dict[str, object]:
-        """One trial: of the plan, or where there is none, in turn."""
-        (in_turn,) = self.work.plans(case, "sequential")
+        """Trials of the plan, or where there is none, in turn: what fails once does not fit."""
+        (in_turn,) = self.work.plans(case, SEQUENTIAL)
         fits = bool(self.work.plans(case, "colocation"))
-        (trial,) = tried(self.work, case, "colocation" if fits else "sequential", 1)
+        trials = tried(self.work, case, "colocation" if fits else SEQUENTIAL, self.repeats)
         return {
             "pair": "+".join(case.models),
             "batches": case.batches,
             "limit": case.limit,
             "in_turn_of_limit": in_turn.peak_bytes / case.limit,
             "predicted_fit": fits,
-            "agrees": fits == trial.ok,
-            **summary([trial]),
+            "agrees": fits == trials[-1].ok,
+            "first_agrees": fits == trials[0].ok,
+            **summary(trials),
         }
 
     def _expected(self, scale: Scale, mode: str) -> int:
         """No mode is expected to do better than running in turn, nor that to do better than one job alone."""
-        if mode == "sequential":
+        if mode == SEQUENTIAL:
             return round(1 / scale.grid)
-        return int(self.most(replace(scale, grid=self.grid), "sequential") * self.grid / scale.grid)
+        return int(self.most(replace(scale, grid=self.grid), SEQUENTIAL) * self.grid / scale.grid)
 
     def _predicted(self, scale: Scale, mode: str) -> int:
         """The largest place at which a mode fits by the model, as far as halving finds it."""
@@ -223,7 +234,7 @@ def measure(bench: Bench, arguments: argparse.Namespace) -> dict[str, object]:
         for pair in arguments.pairs if {"capacity", "throughput"} & set(arguments.parts) else ():
             scale = bench.scale(pair, limit)
             about = {"pair": pair, "limit": limit, "solo": scale.tops}
-            ceiling = scale.share(bench.most(scale, "sequential"))
+            ceiling = scale.share(bench.most(scale, SEQUENTIAL))
             for mode in arguments.modes if "capacity" in arguments.parts else ():
                 if pair != IDLE_PAIR or mode in PRECISE:
                     capacities.append(about | bench.capacity(scale, mode, ceiling))
@@ -252,12 +263,12 @@ def measure(bench: Bench, arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def agreement(fits: Sequence[dict[str, Any]]) -> dict[str, object]:
-    """Of predicted fits with the pool."""
-    agrees = [case["agrees"] for case in fits]
+    """Of predicted fits with the pool: in all trials of a case, and in its first."""
     return {
         "cases": len(fits),
         "predicted_fits": sum(case["predicted_fit"] for case in fits),
-        "agreement": statistics.mean(agrees) if agrees else None,
+        "agreement": statistics.mean(case["agrees"] for case in fits) if fits else None,
+        "first_agreement": statistics.mean(case["first_agrees"] for case in fits) if fits else None,
     }
 
 
@@ -289,7 +300,7 @@ def fit_line(case: dict[str, Any]) -> str:
     said = "fits" if case["predicted_fit"] else "does not fit"
     return (
         f"{case['pair']:20}{case['limit'] >> 20:6} MB {case['batches']} in turn {case['in_turn_of_limit']:.1%}: "
-        f"{said}, {case['outcome']}{'' if case['agrees'] else ': MISS'}"
+        f"{said}, {case['successes']}/{case['repeats']} ok{'' if case['agrees'] else ': MISS'}"
     )
 
 

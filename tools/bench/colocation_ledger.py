@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tfwave.colocate
-from tfwave.colocate.measure import TRACED_STEPS
+from tfwave.capture.memory.traced import TRACED_STEPS
 from tools.bench.limited_task import Trial, main
 
 FIRST_STEPS = TRACED_STEPS + 2

@@ -30,6 +30,7 @@ from tools.bench.limited_models import LOSS, RESET, TRAIN
 
 BACKWARD = "gradients/"
 LEDGER_MODULE = "tools.bench.colocation_ledger"
+SEQUENTIAL = "sequential"
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Planned:
     """A way to run jobs: their slots, and what they need by the model; a call for each job, or one for all.
 
     `fits` is a mode's own word that the limit holds; `variant` tells ways of one mode from each other; `module` is
-    that of the process that runs them.
+    that of the process that runs them. What runs just as in another mode has the trials of that: `same_as`.
     """
 
     jobs: tuple[GroupedJob, ...]
@@ -94,6 +95,7 @@ class Planned:
     variant: str = ""
     calls_apart: bool = False
     module: str = limited_task.MODULE
+    same_as: str = ""
 
     @property
     def peak_bytes(self) -> int:
@@ -137,25 +139,28 @@ def algorithm(jobs: Jobs, limit: int) -> Iterator[Planned]:
 
 
 def colocation(jobs: Jobs, limit: int) -> Iterator[Planned]:
-    """What tfwave plans; nothing where it refuses. Steps that nothing cuts, in turn, need no barrier."""
+    """What tfwave plans; nothing where it refuses. Uncut steps in turn need no barrier: they are "sequential"."""
     try:
         planned = colocate([replace(profile.step, name=name) for name, profile in jobs.items()], limit)
     except PlanError:
         return
     whole = planned.is_in_turn and all(len(job.groups) <= 1 for job in planned.jobs)
-    variant = "in turn" if planned.is_in_turn else "side by side"
-    yield Planned(planned.jobs, planned.slots, True, variant, calls_apart=whole)
+    if whole:
+        yield Planned(planned.jobs, planned.slots, True, calls_apart=True, same_as=SEQUENTIAL)
+    else:
+        variant = "in turn" if planned.is_in_turn else "side by side"
+        yield Planned(planned.jobs, planned.slots, True, variant)
 
 
 def ledger(jobs: Jobs, limit: int) -> Iterator[Planned]:
     """What `tfwave.colocate.run` does: measures and plans in the pool, and a ledger says which group starts."""
     for planned in colocation(jobs, limit):
-        yield replace(planned, calls_apart=True, module=LEDGER_MODULE)
+        yield replace(planned, calls_apart=True, module=LEDGER_MODULE, same_as="")
 
 
 Mode = Callable[[Jobs, int], Iterator[Planned]]
 MODES: dict[str, Mode] = {
-    "sequential": alone,
+    SEQUENTIAL: alone,
     "uncontrolled": uncontrolled,
     "waterwave_s": waterwave_s,
     "algorithm_1": algorithm,

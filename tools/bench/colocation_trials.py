@@ -79,6 +79,7 @@ class Work:
 
     def trial(self, case: Case, mode: str, planned: Planned, repeat: int) -> Trial:
         """Make it, or say what came of it before."""
+        mode = planned.same_as or mode
         key = (case, mode, planned.variant, repeat)
         if key not in self.trials:
             self.trials[key] = self._try(case, mode, planned, repeat)

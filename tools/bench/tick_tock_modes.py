@@ -13,7 +13,7 @@ from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
 from tfwave.memory.waves import room
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tfwave.waves.fit import fitting_offset, least_room, wave_peaks, wave_starts
+from tfwave.waves.fit import fitting_offset, least_room, pool_needs, wave_peaks, wave_starts
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds
 from tfwave.waves.rewrite.names import SCOPE, wave_name
 from tfwave.waves.rewrite.training import Training
@@ -111,8 +111,8 @@ class Traced:
 
     def verdict(self, limit: int, offset: float) -> WaveVerdict:
         """Of the simulator, on these waves with batches as large as fit."""
-        use = StepUse(self.compute_share)
-        return judge_waves(self.captured.memory, use, limit, Pace.ROUNDS, [self.start(offset)])
+        needs = pool_needs(self.training, self.captured.memory, self.captured.others or 0)
+        return judge_waves(needs, StepUse(self.compute_share), limit, Pace.ROUNDS, [self.start(offset)])
 
     def speedup(self, offset: float, gang: float) -> float:
         """Samples per second of two waves over those of gang scheduling with so many times one wave's batch.
