@@ -49,9 +49,9 @@ def main() -> None:
             f"{name}: loss {result.values[-1]:.4f} after {result.steps} steps; waited {waited:.0%} of the time"
         )
     best = min(results, key=lambda name: results[name].values[-1])
-    peak = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    held = tf.config.experimental.get_memory_info("CPU:0")["current"]
     print(
-        f"best: {best}; {results.figures.waited} of {results.figures.admitted} groups waited, {peak} bytes left"
+        f"best: {best}; {results.figures.waited} of {results.figures.admitted} groups waited, {held} bytes held"
     )
 
 

@@ -93,7 +93,7 @@ def test_the_plan_is_drawn(tfwave: Command, captured: Path, tmp_path: Path, name
 def test_what_it_cannot_do_is_refused_in_one_line(tfwave: Command, captured: Path, tmp_path: Path) -> None:
     for arguments, says in (
         ((tmp_path / "gone", "--memory", "8MB"), "is not a capture bundle"),
-        ((captured, "--memory", "plenty"), "a memory of 'plenty' is none"),
+        ((captured, "--memory", "plenty"), "'plenty' is no size of a memory"),
         ((captured, "--memory", "8MB", "--plot", tmp_path / "m.html"), "must end in .png or .svg"),
         ((captured, "--memory", "8MB", "--device", "/x"), "'/x', but of"),
     ):

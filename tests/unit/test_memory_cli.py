@@ -40,6 +40,7 @@ def test_the_table_shows_the_peak_and_the_largest_tensors(tfwave: Command, captu
     for text in (
         "localhost:0/CPU:0: step 2 of 2, that with the highest peak; 5 ops in 0.04 ms",
         "peak: 3.0 MB, at 75% of the step, in g",
+        "largest piece (a tensor, or an op's scratch): 2.0 MB",
         "resident (variables, constants, fed): 4 bytes; others in the pool: not known",
         "first increase, then drop: 100% of",
         "│ a:0 │ 2.0 MB │ 1 │ 25% │ 100% │ g │",
@@ -56,6 +57,7 @@ def test_json_holds_the_profile_and_the_curve(tfwave: Command, captured: Path) -
     document = json.loads(ran.out)
     assert (document["device"], document["step"], document["steps"]) == (DEVICE, 1, 2)
     assert (document["peak_bytes"], document["peak_op"], document["resident_bytes"]) == (3_000_008, "g", 4)
+    assert document["largest_piece_bytes"] == 2_000_000
     assert document["ops"][1] == {
         "node": "a",
         "takes": 2_000_000,

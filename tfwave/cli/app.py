@@ -22,7 +22,7 @@ from tfwave.cli.waves import waves_command
 
 app = typer.Typer(
     name="tfwave",
-    help="Move the tensors of a TensorFlow job in the right order, on the stock pip wheel.",
+    help="Move the tensors and the memory of a TensorFlow job in the right order, on the stock pip wheel.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -108,7 +108,7 @@ def _plan_document(plan: Colocation) -> dict[str, Any]:
 def _print(found: Advice) -> None:
     groups = {job.name: job for job in found.plan.jobs} if found.plan else {}
     print_table(
-        "jobs: resident, peak, time and largest batch alone; groups and slowdown beside each other",
+        "jobs; batch: the largest that fits alone; slower by: beside the others",
         ["job", "resident", "peak", "time", "batch", "groups", "slower by"],
         [
             (

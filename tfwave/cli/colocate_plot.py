@@ -34,7 +34,8 @@ def _figure(plan: Colocation) -> Any:
     limit = plan.limit_bytes / _MEGABYTE
     axes.axhline(limit, linestyle="--", color="black", label=f"limit {limit:.1f} MB")
     axes.set(xlabel="slot", ylabel="MB", title="what each job holds at most", ylim=(0, None))
-    axes.legend()
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    figure.legend(loc="outside right upper")
     return figure
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tfwave.cli.output import JsonFlag, print_json, print_table, short_device
+from tfwave.cli.output import JsonFlag, console, print_json, print_table, short_device
 from tfwave.report.conformance import Conformance, conformance
 from tfwave.report.run import load_run
 
@@ -32,6 +32,7 @@ def conformance_command(
     else:
         print_conformance(judged)
         print_channels(judged)
+        console.print(_verdict(judged["ordered"]))
     if not judged["ordered"].exact:
         raise typer.Exit(1)
 
@@ -58,7 +59,14 @@ def print_channels(judged: dict[str, Conformance]) -> None:
             for mode, figures in judged.items()
             for c in figures.channels
         ],
+        words=["channel", "discipline"],
     )
+
+
+def _verdict(ordered: Conformance) -> str:
+    if ordered.exact:
+        return "the planned order was kept"
+    return "the planned order was not kept: see the violations of the mode 'ordered'"
 
 
 def _short(channel: str) -> str:

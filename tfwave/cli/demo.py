@@ -10,6 +10,7 @@ from tfwave.cli.conformance import print_conformance
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, progress_console
 from tfwave.demo.cluster import DemoJob
 from tfwave.demo.run import Blocks, DemoResult, result_dict, run_demo
+from tfwave.order.registry import POLICY_NAMES, find_policy
 
 
 def demo_command(  # noqa: PLR0913, PLR0917
@@ -21,7 +22,7 @@ def demo_command(  # noqa: PLR0913, PLR0917
     rate: Annotated[float, typer.Option(min=1, help="Link of each host, Mbit/s.")] = 1000,
     repeats: Annotated[int, typer.Option(min=1, help="Blocks of each mode, interleaved.")] = 4,
     steps: Annotated[int, typer.Option(min=1, help="Steps a block.")] = 4,
-    policy: Annotated[str, typer.Option(help="tic, tac, fifo, random or reverse.")] = "tac",
+    policy: Annotated[str, typer.Option(help=f"{', '.join(POLICY_NAMES)}.")] = "tac",
     out: Annotated[Path, typer.Option("-o", "--output", help="Where to write what was seen.")] = Path(
         "demo-run"
     ),
@@ -29,7 +30,8 @@ def demo_command(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Run a real parameter-server job unordered and in tfwave's order, in turn, and compare.
 
-    Writes the capture bundle, the plan, the figures, the hand-offs and a Perfetto trace.
+    Writes the capture bundle, the plan, the figures, the hand-offs and a Perfetto trace. Exits with code 1 if the
+    order was not kept.
 
     [bold]Examples[/bold]
 
@@ -37,6 +39,7 @@ def demo_command(  # noqa: PLR0913, PLR0917
 
       tfwave demo --model VGG16 --image 64 --servers 2 --json
     """
+    find_policy(policy)  # a wrong name is said at once
     job = DemoJob(servers, workers, rate * 1e6, model, image, batch)
     bar = Progress(
         SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=progress_console

@@ -40,7 +40,7 @@ def doctor_command(as_json: JsonFlag = False) -> None:
         print_json([asdict(check) for check in checks])
     else:
         rows = [("ok" if c.ok else "MISSING" if c.needed else "absent", c.name, c.found) for c in checks]
-        print_table("this machine", ["", "what", "found"], rows)
+        print_table("this machine", ["", "what", "found"], rows, words=["what", "found"])
     if any(check.needed and not check.ok for check in checks):
         raise typer.Exit(2)
 

@@ -108,6 +108,7 @@ def _print(found: dict[str, Any]) -> None:
             )
             for c in found["channels"]
         ],
+        words=["to"],
     )
     if "capture" not in found:
         return
@@ -130,4 +131,5 @@ def _print(found: dict[str, Any]) -> None:
             )
             for link in capture["links"]
         ],
+        words=["to"],
     )

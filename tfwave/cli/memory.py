@@ -63,6 +63,7 @@ def _document(bundle: Bundle, found: CapturedMemory, top: int) -> dict[str, Any]
         "pool_peak_bytes": found.peak,
         "peak_op": profile.ops[memory.peak_op].node,
         "average_bytes": memory.average,
+        "largest_piece_bytes": memory.largest_piece,
         "shape": vars(memory.shape),
         "tensors": [_tensor_document(memory, tensor) for tensor in _largest(memory, top)],
         "ops": [vars(op) for op in profile.ops],
@@ -90,7 +91,8 @@ def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
         f"{short_device(profile.device)}: step {found.step + 1} of {len(bundle.steps)}, that with the highest "
         f"peak; {len(profile.ops)} ops in {milliseconds(memory.seconds)}\n"
         f"peak: {size(profile.peak)}, at {shape.peak_at:.0%} of the step, in {profile.ops[memory.peak_op].node}\n"
-        f"average: {size(memory.average)}; peak/average {shape.over_average:.2f}\n"
+        f"average: {size(memory.average)}; peak/average {shape.over_average:.2f}; "
+        f"largest piece (a tensor, or an op's scratch): {size(memory.largest_piece)}\n"
         f"resident (variables, constants, fed): {size(profile.resident)}; {_others(found.others)}, which then "
         f"peaks at {size(found.peak)}\n"
         f"first increase, then drop: {shape.rise:.0%} of what is added before the peak is still held at it, "
@@ -99,7 +101,12 @@ def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
         markup=False,
     )
     rows = [_row(memory, tensor) for tensor in _largest(memory, top)]
-    print_table("largest tensors", ["tensor", "size", "also", "from", "until", "last read by"], rows)
+    print_table(
+        "largest tensors",
+        ["tensor", "size", "also", "from", "until", "last read by"],
+        rows,
+        words=["last read by"],
+    )
     if len(memory.tensors) > top:
         console.print(f"... and {len(memory.tensors) - top} more")
 

@@ -61,7 +61,8 @@ def _figure(memory: StepMemory) -> Any:
     axes.axhline(average, linestyle=":", color="black", label=f"average {average:.1f} MB")
     peak = memory.profile.peak / _MEGABYTE
     axes.plot([memory.begins[memory.peak_op] * 1e3], [peak], "o", label=f"peak {peak:.1f} MB")
-    axes.set(xlabel="ms", ylabel="MB", title=short_device(memory.profile.device), ylim=(0, None))
+    title = f"what a step holds on {short_device(memory.profile.device)}"
+    axes.set(xlabel="ms", ylabel="MB", title=title, ylim=(0, None))
     axes.legend()
     return figure
 

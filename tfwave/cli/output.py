@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -26,12 +26,17 @@ def print_json(value: Any) -> None:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, to: Console = console
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    words: Collection[str] = (),
+    to: Console = console,
 ) -> None:
-    """Print a table; the first column to the left, the others to the right."""
+    """Print a table; the first column and those of `words` to the left, the others to the right."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left", overflow="fold")
+        table.add_column(column, justify="right" if i and column not in words else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(str, row))
     to.print(table)

@@ -34,5 +34,6 @@ def _options(doc: PassDoc) -> str:
 
 
 def _option(option: OptionDoc) -> str:
-    default = "" if option.default is None else f" = {option.default}"
+    shown = '""' if option.default == "" else option.default
+    default = "" if option.default is None else f" = {shown}"
     return escape(f"{option.name}: {option.type}{default}")

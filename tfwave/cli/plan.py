@@ -146,6 +146,6 @@ def print_plan(plan: Plan) -> None:
             (t.rank, f"{t.priority:g}", size(t.bytes), f"{t.key.node}:{t.key.port}")
             for t in order.transfers[:_SHOWN_TRANSFERS]
         ]
-        print_table(title, ["rank", "priority", "size", "tensor"], rows)
+        print_table(title, ["rank", "priority", "size", "tensor"], rows, words=["tensor"])
         if len(order.transfers) > _SHOWN_TRANSFERS:
             console.print(f"... and {len(order.transfers) - _SHOWN_TRANSFERS} more (all with --json or -o)")

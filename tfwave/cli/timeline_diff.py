@@ -97,6 +97,7 @@ def _print_shifts(title: str, shifts: Sequence[Shift]) -> None:
             )
             for shift in shifts
         ],
+        words=["on"],
     )
 
 
