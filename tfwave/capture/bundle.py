@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tfwave.capture.step_stats import TransferRecord, transfer_records
 from tfwave.errors import BundleError
 from tfwave.files import sha256_of, whole_directory
+from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
@@ -101,11 +102,20 @@ class Bundle:
         return Transfers(sized, found.control)
 
 
+def expected_arrivals(graphs: Iterable[GraphDef]) -> frozenset[tuple[str, Channel]]:
+    """The wire name and channel of each data transfer of the graphs."""
+    return frozenset((t.edge, t.channel) for t in find_transfers(GraphView.of(*graphs)).data)
+
+
+def traced_arrivals(step: StepStats) -> frozenset[tuple[str, Channel]]:
+    """The wire name and channel of each transfer that has an event in the trace of a step."""
+    return frozenset((r.edge, r.channel) for r in transfer_records(step))
+
+
 def missing_transfers(graphs: Iterable[GraphDef], steps: Iterable[StepStats]) -> list[int]:
     """How many data transfers of the graphs have no event in the trace of each step."""
-    expected = [(t.edge, t.channel) for t in find_transfers(GraphView.of(*graphs)).data]
-    traced = ({(r.edge, r.channel) for r in transfer_records(step)} for step in steps)
-    return [sum(transfer not in seen for transfer in expected) for seen in traced]
+    expected = expected_arrivals(graphs)
+    return [len(expected - traced_arrivals(step)) for step in steps]
 
 
 def save_bundle(bundle: Bundle, path: Path) -> None:

@@ -13,17 +13,22 @@ from tfwave.capture.bundle import (
     Bundle,
     Manifest,
     StepSummary,
+    expected_arrivals,
     missing_transfers,
     save_bundle,
+    traced_arrivals,
 )
 from tfwave.errors import BundleError
 from tfwave.graph.marks import STEP_MARKER_OP
+from tfwave.graph.names import Channel
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
 from tfwave.runtime.machine import busy_seconds
 from tfwave.version import __version__
 
 DEFAULT_STEPS = 5
 DEFAULT_WARMUP = 2
+EXTRA_STEPS = 8
+"""How many more steps are traced at most, for transfers whose events TensorFlow lost in all before."""
 
 
 def capture_run(  # noqa: PLR0913
@@ -37,11 +42,13 @@ def capture_run(  # noqa: PLR0913
 ) -> Bundle:
     """Run a step `warmup` + `steps` times, trace the last `steps`, and write a bundle to `out`.
 
+    TensorFlow loses events now and then: until each transfer was seen once, up to 8 more steps are traced.
+
     Raises:
         BundleError: `out` cannot be written, or a count is out of range.
     """
     with _tracing(session, steps, warmup) as tracer:
-        for _ in range(warmup + steps):
+        while not tracer.is_done:
             session.run(fetches, feed_dict)
     bundle = tracer.bundle()
     save_bundle(bundle, out)
@@ -54,9 +61,10 @@ def capture_session(
 ) -> Generator["Tracer"]:
     """Trace the calls of `session.run` inside the block; at its end write a bundle to `out`.
 
-    The first `warmup` calls run untraced, the next `steps` traced, the rest untraced. Calls with other fetches
-    than the first one's, or with `options` of their own, pass untouched. `session.run` is restored at the end,
-    also after an exception (then nothing is written).
+    The first `warmup` calls run untraced, the next `steps` traced, the rest untraced; but until each transfer was
+    seen once, up to 8 more are traced, as TensorFlow loses events now and then. Calls with other fetches than the
+    first one's, or with `options` of their own, pass untouched. `session.run` is restored at the end, also after an
+    exception (then nothing is written).
 
     Raises:
         BundleError: no step was traced, or `out` cannot be written.
@@ -78,14 +86,21 @@ class Tracer:
         self._left_to_warm_up = warmup
         self._fetches: tuple[str, ...] | None = None
         self._graphs: tuple[GraphDef, ...] = ()
+        self._unseen: frozenset[tuple[str, Channel]] = frozenset()
         self._traced: list[tuple[float, float | None, StepStats]] = []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no further step is traced."""
+        extra = len(self._traced) - self._steps
+        return extra >= 0 and (extra >= EXTRA_STEPS or not self._unseen)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """Run a step, traced if it is its turn."""
         names = _names(fetches)
         if self._fetches is None:
             self._fetches = names
-        if names != self._fetches or options is not None or len(self._traced) >= self._steps:
+        if names != self._fetches or options is not None or self.is_done:
             return self._run(fetches, feed_dict, options, run_metadata)
         if self._left_to_warm_up:
             self._left_to_warm_up -= 1
@@ -130,7 +145,9 @@ class Tracer:
         core_seconds = None if busy is None or worked is None else worked - busy
         if not self._graphs:
             self._graphs = tuple(_own_graph(graph) for graph in metadata.partition_graphs)
+            self._unseen = expected_arrivals(self._graphs)
         stats = StepStats.FromString(metadata.step_stats.SerializeToString())
+        self._unseen -= traced_arrivals(stats)
         self._traced.append((seconds, core_seconds, stats))
         return result
 
