@@ -18,8 +18,8 @@ from tfwave.memory.waves import room
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 
-def group(net: int, transient: int | None = None, seconds: float = 1.0) -> NodeGroup:
-    return NodeGroup(("op",), 0, 0, net, max(net, 0) if transient is None else transient, seconds)
+def group(net: int, transient: int | None = None, seconds: float = 1.0, piece: int = 0) -> NodeGroup:
+    return NodeGroup(("op",), 0, 0, net, max(net, 0) if transient is None else transient, piece, seconds)
 
 
 def grouped(name: str, *nets: int, resident: int = 0) -> GroupedJob:
@@ -48,7 +48,9 @@ def _random_job(rng: random.Random, name: str) -> GroupedJob:
     nets = [*ups, *downs]
     if rng.random() < 0.3:
         rng.shuffle(nets)
-    groups = [group(net, max(net, 0) + rng.randint(0, 4), rng.randint(0, 5) / 4) for net in nets]
+    groups = [
+        group(net, max(net, 0) + rng.randint(0, 4), rng.randint(0, 5) / 4, rng.randint(0, 3)) for net in nets
+    ]
     return GroupedJob(name, tuple(groups), rng.randint(0, 5))
 
 

@@ -225,19 +225,20 @@ def test_waves_hold_their_invariants_in_the_least_room(rng: random.Random, count
     check_invariants(jobs, slots)
     check_acyclic(jobs, slots)
     for slot, peak in zip(slots, stepped_peaks(jobs, slots), strict=True):
-        assert peak <= limit * (1 - margin(jobs, slot))
+        assert peak <= usable(jobs, slot, limit)
 
 
 def in_turn_fits(jobs: Sequence[GroupedJob], limit: int) -> bool:
     slots = [slot for job in jobs for slot in slots_alone(job)]
     peaks = stepped_peaks(jobs, slots)
-    return all(peak <= limit * (1 - margin(jobs, slot)) for slot, peak in zip(slots, peaks, strict=True))
+    return all(peak <= usable(jobs, slot, limit) for slot, peak in zip(slots, peaks, strict=True))
 
 
-def margin(jobs: Sequence[GroupedJob], slot: Slot) -> float:
-    """The smaller one is for one job that runs in one group."""
-    counts = {job.name: len(job.groups) for job in jobs}
-    return ALONE_MARGIN if [counts[turn.job] for turn in slot] == [1] else SHARED_MARGIN
+def usable(jobs: Sequence[GroupedJob], slot: Slot, limit: int) -> float:
+    """More of the limit for one job, where no step is cut; else less, and without the largest piece."""
+    if len(slot) == 1 and all(len(job.groups) <= 1 for job in jobs):
+        return limit * (1 - ALONE_MARGIN)
+    return limit * (1 - SHARED_MARGIN) - max(group.piece for job in jobs for group in job.groups)
 
 
 def test_waves_are_no_slower_than_algorithm_one() -> None:
@@ -265,7 +266,7 @@ def test_plans_of_random_steps(block: int) -> None:
         steps = [job_step(rng, f"job{number}") for number in range(rng.choice((1, 2, 2, 3)))]
         largest = max(step.profile.peak for step in steps)
         try:
-            found = colocate(steps, round(largest * rng.choice((0.9, 1.1, 1.3, 1.6, 2, 4))))
+            found = colocate(steps, round(largest * rng.choice((0.9, 1.3, 2, 3, 5, 8))))
         except PlanError as error:
             refused.append(str(error))
             continue

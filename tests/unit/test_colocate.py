@@ -265,7 +265,7 @@ class NotedLedger:
 
 
 def planned_run(monkeypatch: pytest.MonkeyPatch, *in_use: int) -> Results:
-    """`run` of a job of 60 bytes, 10 of them between its steps, in a pool of 1000; `in_use` in turn."""
+    """`run` of a job of 60 bytes, 10 between its steps, 50 in one piece, in a pool of 1000; `in_use` in turn."""
     asked = iter(in_use)
     step = profile_step("j", CHAIN, [traced(Allocation(STEP, "a", 50, 0.5, 12.0))], resident=10)
     for name, value in {
@@ -286,7 +286,7 @@ def test_what_the_instances_with_barriers_hold_is_taken_off_the_room(monkeypatch
     results = planned_run(monkeypatch, 100, 300)
     assert results["j"].error is None
     assert NotedLedger.rooms == [
-        (room(free, 1) - 10, room(free, 2) - 10) for free in (1000 - 100, 1000 - 300)
+        (room(free, 1) - 10, room(free, 2) - 50 - 10) for free in (1000 - 100, 1000 - 300)
     ]
 
 

@@ -60,7 +60,7 @@ def test_equal_times_go_to_the_fewest_slots() -> None:
 
 def test_less_room_takes_more_slots_and_more_time() -> None:
     """The second starts later, and the groups are finer; in the least room, one whole step follows the other."""
-    limits = (90, 80, 70, 60, 50, limit_for(40))
+    limits = (101, 90, 80, 70, 62, limit_for(40))
     found = [colocate([step("a"), step("b")], limit) for limit in limits]
     assert [f.seconds for f in found] == [8, 10, 11, 12, 13, 16]
     assert all(f.peak_bytes <= f.limit_bytes for f in found)
@@ -87,10 +87,31 @@ def test_slots_of_two_and_of_cut_steps_have_the_larger_margin() -> None:
     assert 0 < ALONE_MARGIN < SHARED_MARGIN
 
 
+def test_slots_of_two_and_of_cut_steps_have_room_for_the_largest_piece() -> None:
+    """One op of ``b`` asks for 9 bytes at once, in whichever slot."""
+    jobs = grouped("a", 40, -40), GroupedJob("b", (group(40, piece=2), group(-40, piece=9)), 0)
+    side_by_side = slots_of("a0+b0 a1+b1")
+    assert fits(jobs, side_by_side, 99)
+    assert not fits(jobs, side_by_side, 98)
+    assert fits(jobs, in_turn(jobs), 55)
+    assert not fits(jobs, in_turn(jobs), 54)
+    whole = tuple([GroupedJob(job.name, (group(0, 40, piece=9),), 0) for job in jobs])
+    assert fits(whole, in_turn(whole), 41)
+    assert fits(whole, slots_of("a0+b0"), 99)
+    assert not fits(whole, slots_of("a0+b0"), 98)
+
+
+def test_one_cut_step_gives_all_the_larger_margin() -> None:
+    """As the ledger has one room for all that run alone."""
+    jobs = grouped("a", 10, -10), GroupedJob("b", (group(0, 40),), 0)
+    assert not fits(jobs, in_turn(jobs), 44)
+    assert fits(jobs, in_turn(jobs), 45)
+
+
 def test_resident_bytes_of_all_count_from_the_start() -> None:
     """Case 1: side by side. Case 2: in turn, with the other's. Case 3: not at all."""
     steps = [step("a", resident=100), step("b", resident=50)]
-    assert colocate(steps, 256).peak_bytes == 100 + 50 + 80
+    assert colocate(steps, limit_for(240, 2)).peak_bytes == 100 + 50 + 80
     least = limit_for(190)
     assert colocate(steps, least).peak_bytes == 100 + 50 + 40
     with pytest.raises(
@@ -111,7 +132,7 @@ def test_one_job_that_does_not_fit() -> None:
 
 def test_either_job_may_be_the_first() -> None:
     """``small`` may hold its 6 bytes beside the first op of ``large``, if it need not wait for all of that."""
-    found = colocate([chain("large", [2, 8, -10]), chain("small", [6, -6])], 12)
+    found = colocate([chain("large", [2, 8, -10]), chain("small", [6, -6])], limit_for(10 + 8, 2))
     assert found.seconds == 4
     assert found.slots[0] == (Turn("small", 0), Turn("large", 0))
 
@@ -125,7 +146,7 @@ def test_one_job_needs_no_other() -> None:
 def test_jobs_of_different_models() -> None:
     """The small one runs beside the large one, whichever limit is given, and slows it not at all."""
     large, small = step("large", 100, 8), step("small", 5, 2, seconds=0.5)
-    found = colocate([large, small], 900)
+    found = colocate([large, small], 1000)
     assert {job.name: sum(len(g.ops) for g in job.groups) for job in found.jobs} == {"large": 16, "small": 4}
     assert found.seconds == 16
     assert found.slowed(found.jobs[0]) == 0

@@ -119,5 +119,12 @@ def _can_finish(jobs: Sequence[GroupedJob], parts: int, limit_bytes: int) -> boo
 def _scaled(group: NodeGroup, parts: int) -> NodeGroup:
     """Rounded up."""
     return replace(
-        group, net=-(-group.net * parts // _PARTS), transient=-(-group.transient * parts // _PARTS)
+        group,
+        net=_part(group.net, parts),
+        transient=_part(group.transient, parts),
+        piece=_part(group.piece, parts),
     )
+
+
+def _part(size: int, parts: int) -> int:
+    return -(-size * parts // _PARTS)

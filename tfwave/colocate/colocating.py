@@ -15,7 +15,7 @@ from tfwave.colocate.results import Results
 from tfwave.colocate.size import parse_size
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.memory.colocation import Colocation
-from tfwave.memory.waves import room
+from tfwave.memory.waves import Rooms
 from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
 from tfwave.runtime.ledger import Ledger, LedgerFigures, load_barrier_op
 from tfwave.runtime.pool import pool_in_use, pool_limit
@@ -143,10 +143,10 @@ class _Colocating:
         return fit([profiled[name].step for name in by_priority], left)
 
     def _ledger(self, plan: Colocation, free: int) -> Ledger:
-        """Of so many bytes, of which a part is kept: see `run`, and the margins of `room`."""
+        """Of so many bytes, of which a part is kept: see `run`, and the margins of `Rooms`."""
         residents = sum(job.resident for job in plan.jobs)
-        alone, shared = (max(1, room(free, running) - residents) for running in (1, 2))
-        return Ledger(alone, shared, self.wait_seconds)
+        rooms = Rooms.of(plan.jobs, free)
+        return Ledger(max(1, rooms.alone - residents), max(1, rooms.shared - residents), self.wait_seconds)
 
     def _with_barriers(
         self, ledger: Ledger, plan: Colocation, profiled: Mapping[str, ProfiledStep]

@@ -24,6 +24,7 @@ class NodeGroup:
         last_level: of the last.
         net: bytes that stay allocated by the group; negative where it frees more.
         transient: the most bytes that it holds at once above what was held before it; never less than `net` or 0.
+        piece: the most bytes that one of its ops asks for at once.
         seconds: of its ops, one after the other, each once; 0 where no costs are given.
     """
 
@@ -32,6 +33,7 @@ class NodeGroup:
     last_level: int
     net: int
     transient: int
+    piece: int = 0
     seconds: float = 0.0
 
     @property
@@ -102,6 +104,7 @@ def _group(units: Sequence[Unit], done: Sequence[OpMemory]) -> NodeGroup:
         units[-1].level,
         sum(op.net for op in done),
         MemoryProfile("", done, resident=0).peak,
+        max((op.piece for op in done), default=0),
         math.fsum(unit.seconds for unit in units),
     )
 

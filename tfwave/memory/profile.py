@@ -28,6 +28,11 @@ class OpMemory:
         return self.takes + self.scratch + self.beside
 
     @property
+    def piece(self) -> int:
+        """The most that it asks for at once."""
+        return max(self.takes, self.scratch)
+
+    @property
     def net(self) -> int:
         """What stays allocated by it; negative where it frees more."""
         return self.takes - self.gives

@@ -44,6 +44,11 @@ class GroupedJob:
         """The most bytes that it holds at once when it runs alone, `resident` included."""
         return self.resident + self.needs[0]
 
+    @cached_property
+    def piece(self) -> int:
+        """The most bytes that one of its ops asks for at once."""
+        return max((group.piece for group in self.groups), default=0)
+
     @property
     def seconds(self) -> float:
         """Of its step when it runs alone: its ops one after the other."""

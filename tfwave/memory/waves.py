@@ -1,6 +1,7 @@
 """Slots in which jobs follow each other as waves, as close as the memory allows."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from tfwave.memory.schedule import GroupedJob, Slot, Turn, nothing_done, slot_peak, slot_peaks
 
@@ -22,6 +23,31 @@ all had (the same models, pools of 174 to 395 MB).
 """
 
 
+@dataclass(frozen=True)
+class Rooms:
+    """The bytes that jobs may hold in a slot by the model, so that they hold no more than a limit.
+
+    Attributes:
+        alone: where one of them runs.
+        shared: where several do. A large piece more has room there: two ops that each ask for much at once, such as
+            the gradients of convolutions, may do so at the same time.
+    """
+
+    alone: int
+    shared: int
+
+    @classmethod
+    def of(cls, jobs: Sequence[GroupedJob], limit_bytes: int) -> "Rooms":
+        """Nobody knows how ops interleave either where barriers cut a step: `alone` is then as `shared`."""
+        shared = room(limit_bytes, 2) - max((job.piece for job in jobs), default=0)
+        is_cut = any(len(job.groups) > 1 for job in jobs)
+        return cls(shared if is_cut else room(limit_bytes, 1), shared)
+
+    def slot(self, running: int) -> int:
+        """Of a slot in which so many jobs run."""
+        return self.shared if running > 1 else self.alone
+
+
 def room(limit_bytes: int, running: int) -> int:
     """The bytes that `running` jobs in one slot may hold by the model, so that they hold no more than the limit."""
     return int(limit_bytes * (1 - (SHARED_MARGIN if running > 1 else ALONE_MARGIN)))
@@ -29,17 +55,21 @@ def room(limit_bytes: int, running: int) -> int:
 
 def fits(jobs: Sequence[GroupedJob], slots: Sequence[Slot], limit_bytes: int) -> bool:
     """Do all slots keep to their room?"""
-    named = {job.name: job for job in jobs}
+    rooms = Rooms.of(jobs, limit_bytes)
     peaks = zip(slots, slot_peaks(jobs, slots), strict=True)
-    return all(peak <= _room([named[turn.job] for turn in slot], limit_bytes) for slot, peak in peaks)
+    return all(peak <= rooms.slot(len(slot)) for slot, peak in peaks)
 
 
 def can_finish(jobs: Sequence[GroupedJob], done: Mapping[str, int], limit_bytes: int) -> bool:
     """Can the jobs be finished one after the other, in their order, without two of them running side by side?"""
+    return _can_finish(jobs, done, Rooms.of(jobs, limit_bytes).alone)
+
+
+def _can_finish(jobs: Sequence[GroupedJob], done: Mapping[str, int], alone: int) -> bool:
     held = sum(job.resident + job.held[done[job.name]] for job in jobs)
     for job in jobs:
         before = job.held[done[job.name]]
-        if held - before + job.needs[done[job.name]] > _room([job], limit_bytes):
+        if held - before + job.needs[done[job.name]] > alone:
             return False
         held += job.held[-1] - before
     return True
@@ -53,12 +83,13 @@ def waves(jobs: Sequence[GroupedJob], offset: int, limit_bytes: int) -> tuple[Sl
     able to finish so from the start.
     """
     done = nothing_done(jobs)
+    rooms = Rooms.of(jobs, limit_bytes)
     starts = {job.name: number * offset for number, job in enumerate(jobs)}
     slots: list[Slot] = []
     while left := [job for job in jobs if done[job.name] < len(job.groups)]:
         running = [left[0].name]
         for job in left[1:]:
-            if len(slots) >= starts[job.name] and _can_join(jobs, done, (*running, job.name), limit_bytes):
+            if len(slots) >= starts[job.name] and _can_join(jobs, done, (*running, job.name), rooms):
                 running.append(job.name)
         slots.append(tuple([Turn(name, done[name]) for name in running]))
         for name in running:
@@ -67,16 +98,9 @@ def waves(jobs: Sequence[GroupedJob], offset: int, limit_bytes: int) -> tuple[Sl
 
 
 def _can_join(
-    jobs: Sequence[GroupedJob], done: Mapping[str, int], running: Collection[str], limit_bytes: int
+    jobs: Sequence[GroupedJob], done: Mapping[str, int], running: Collection[str], rooms: Rooms
 ) -> bool:
-    beside = [job for job in jobs if job.name in running]
-    if slot_peak(jobs, done, running) > _room(beside, limit_bytes):
+    if slot_peak(jobs, done, running) > rooms.slot(len(running)):
         return False
     after = {name: count + (name in running) for name, count in done.items()}
-    return can_finish(jobs, after, limit_bytes)
-
-
-def _room(running: Sequence[GroupedJob], limit_bytes: int) -> int:
-    """The room of a slot. Nobody knows how ops interleave either where barriers cut a step: see `SHARED_MARGIN`."""
-    is_cut = any(len(job.groups) > 1 for job in running)
-    return room(limit_bytes, 2 if is_cut else len(running))
+    return _can_finish(jobs, after, rooms.alone)

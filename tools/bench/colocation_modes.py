@@ -67,9 +67,8 @@ class Profile:
 def _group(units: Sequence[Unit], done: Sequence[OpMemory]) -> NodeGroup:
     ops = tuple([op for unit in units for op in unit.ops])
     net, peak = sum(op.net for op in done), MemoryProfile("", done, 0).peak
-    return NodeGroup(
-        ops, units[0].level, units[-1].level, net, peak, math.fsum(unit.seconds for unit in units)
-    )
+    piece, seconds = max(op.piece for op in done), math.fsum(unit.seconds for unit in units)
+    return NodeGroup(ops, units[0].level, units[-1].level, net, peak, piece, seconds)
 
 
 @cache
