@@ -4,8 +4,8 @@ Modes are compared with running in turn ("sequential", both jobs' variables in t
 batch that a job has alone. Each trial is a process of its own; a share counts if no trial of it fails. What was
 done is kept in --out, where a run that was stopped goes on.
 
-    tools/bench/colocation.py --out DIR                                      512 MB and 1 GB
-    tools/bench/colocation.py --out DIR --limit 512 --pairs resnet+bert --parts capacity
+    tools/bench/colocation.py                                      512 MB and 1 GB
+    tools/bench/colocation.py --limit 512 --pairs resnet+bert --parts capacity
 """
 
 import argparse
@@ -13,6 +13,7 @@ import json
 import os
 import statistics
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -47,9 +48,11 @@ SOLO_GRID = 0.01
 PRECISE = (SEQUENTIAL, "colocation")
 COARSE = 2
 """Steps of the other modes' shares."""
-FIT_LIMIT = 0.8
+FIT_LIMIT = 0.6
 """Of the limit: what no mode was tried at."""
-FIT_SHARES = (0.75, 0.82, 0.88, 0.94, 1.0, 1.06)
+FIT_CASES = 60
+"""Pairs of models in turn, and shares of what fits by the model evenly from the first to the last of `FIT_SHARES`."""
+FIT_SHARES = (0.5, 1.5)
 NEAR = 0.1
 """A case is near its limit if the peak in turn, by the model, is no further from it than this share of it."""
 TUNED = ("resnet", "bert")
@@ -87,11 +90,15 @@ class Bench:
 
     def solo(self, model: str, limit: int) -> int:
         """The largest batch of a model alone."""
+        scale = Scale((model,), (self._modelled_solo(model, limit),), limit, SOLO_GRID)
+        return scale.case(self.most(scale, SEQUENTIAL)).batches[0]
+
+    def _modelled_solo(self, model: str, limit: int) -> int:
+        """The same by the model."""
         guess = FIRST_BATCH
         for _ in range(GUESSES):
             guess = self._fitting(model, guess, limit)
-        scale = Scale((model,), (guess,), limit, SOLO_GRID)
-        return scale.case(self.most(scale, SEQUENTIAL)).batches[0]
+        return guess
 
     def _fitting(self, model: str, batch: int, limit: int) -> int:
         """The batch whose peak is the limit, if each example takes what it takes in this one."""
@@ -170,10 +177,13 @@ class Bench:
     def fit(self, models: Iterable[str], limit: int) -> Iterator[dict[str, object]]:
         """Of all pairs of models around another limit: does what fits by the plan fit, and what not not?"""
         pool = int(limit * FIT_LIMIT) >> 20 << 20
-        for pair in combinations_with_replacement(models, 2):
-            tops = [self.solo(model, limit) * FIT_LIMIT for model in pair]
-            for share in FIT_SHARES:
-                yield self._fitted(Case(pair, tuple([max(1, round(top * share)) for top in tops]), pool))
+        tops = {model: self._modelled_solo(model, pool) for model in models}
+        pairs = list(combinations_with_replacement(tops, 2))
+        first, last = FIT_SHARES
+        for number in range(FIT_CASES):
+            pair = pairs[number % len(pairs)]
+            share = first + (last - first) * number / (FIT_CASES - 1)
+            yield self._fitted(Case(pair, tuple([max(1, round(tops[model] * share)) for model in pair]), pool))
 
     def _fitted(self, case: Case) -> dict[str, object]:
         """Trials of the plan, or where there is none, in turn: what fails once does not fit."""
@@ -309,7 +319,8 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--out", type=Path, required=True, help="a directory; what it has is not done again")
+    default = Path(tempfile.gettempdir()) / "tfwave-bench-colocation"
+    add("--out", type=Path, default=default, help="a directory; what it has is not done again")
     add("--limit", type=int, nargs="+", default=[512, 1024], help="MB")
     add("--pairs", nargs="+", default=[*PAIRS, IDLE_PAIR], metavar="MODEL+MODEL")
     add("--modes", nargs="+", default=list(MODES), choices=list(MODES))

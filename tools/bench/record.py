@@ -3,6 +3,7 @@
 tools/bench/record.py                      what needs no network: the simulator, search, waves, and barriers
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
+tools/bench/record.py colocation           two jobs in a limited pool: some hours, and a quiet machine for throughput
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
 """
 
@@ -49,6 +50,15 @@ RECORDS: dict[str, list[list[str]]] = {
     "strategy": [
         ["strategy.py", "--steps", "8", "--steps", "16"],
         ["strategy.py", "--first-matrix", "--steps", "4"],
+    ],
+    "colocation": [
+        *(
+            ["colocation.py", "--parts", "capacity", "--limit", limit, "--modes", *modes]
+            for limit in ("512", "1024")
+            for modes in (["sequential", "colocation"], ["uncontrolled", "waterwave_s", "algorithm_1"])
+        ),
+        ["colocation.py", "--parts", "fit", "--limit", "1024"],
+        ["colocation.py", "--parts", "throughput", "--limit", "512"],
     ],
     "tick_tock": [
         ["tick_tock.py", "--parts", "offset", "auto", "capacity"],
