@@ -25,7 +25,7 @@ from tfwave.capture.step_stats import TransferRecord, transfer_records
 from tfwave.errors import BundleError
 from tfwave.files import sha256_of, whole_directory
 from tfwave.graph.names import Channel
-from tfwave.graph.transfer import Transfers, find_transfers
+from tfwave.graph.transfer import Transfer, Transfers, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
 
@@ -100,6 +100,14 @@ class Bundle:
         found = find_transfers(self.view)
         sized = tuple(replace(t, bytes=sizes.get((t.edge, t.channel), 0)) for t in found.data)
         return Transfers(sized, found.control)
+
+    def transfer_of(self, record: TransferRecord) -> Transfer | None:
+        """The one that was traced; None if it is not in the graphs."""
+        return self._by_arrival.get((record.edge, record.channel))
+
+    @cached_property
+    def _by_arrival(self) -> dict[tuple[str, Channel], Transfer]:
+        return {(t.edge, t.channel): t for t in self.transfers.data}
 
 
 def expected_arrivals(graphs: Iterable[GraphDef]) -> frozenset[tuple[str, Channel]]:

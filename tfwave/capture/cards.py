@@ -26,9 +26,8 @@ def bundle_network(bundle: Bundle) -> Network:
 
 def _seen(bundle: Bundle) -> list[dict[TransferKey, float]]:
     """When the sender had each transfer, of each step."""
-    keys = {(t.edge, t.channel): t.key for t in bundle.transfers.data}
     return [
-        {keys[r.edge, r.channel]: r.start_seconds for r in step if (r.edge, r.channel) in keys}
+        {t.key: r.start_seconds for r in step if (t := bundle.transfer_of(r)) is not None}
         for step in bundle.records
     ]
 

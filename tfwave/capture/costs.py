@@ -11,7 +11,7 @@ from tfwave.capture.step_stats import TransferRecord, op_seconds
 from tfwave.cost.analytic import AnalyticCosts, LinkModel, fit
 from tfwave.cost.model import CostModel
 from tfwave.cost.trace import TimeOracle
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, TransferKey
 
 _SMALL_BYTES = 4096
 """Up to this size a tensor's time is latency."""
@@ -36,12 +36,12 @@ def time_oracle(bundle: Bundle) -> TimeOracle:
     for step in bundle.steps:
         for op, seconds in op_seconds(step):
             ops[op].append(seconds)
-    served: dict[tuple[str, Channel], list[float]] = defaultdict(list)
+    served: dict[TransferKey, list[float]] = defaultdict(list)
     for records in bundle.records:
         for record, seconds in service_seconds(records):
-            served[record.edge, record.channel].append(seconds)
-    found = {t.key: served[t.edge, t.channel] for t in bundle.transfers.data if (t.edge, t.channel) in served}
-    return TimeOracle(ops, found)
+            if (transfer := bundle.transfer_of(record)) is not None:
+                served[transfer.key].append(seconds)
+    return TimeOracle(ops, served)
 
 
 def channel_links(traced: Iterable[Iterable[TransferRecord]]) -> dict[Channel, LinkModel]:

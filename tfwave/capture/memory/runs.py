@@ -67,11 +67,11 @@ def op_events(stats: StepStats, device: str) -> Iterator[NodeExecStats]:
 def _arrivals(bundle: Bundle, step: int, device: str) -> Iterator[Run]:
     """The tensors that came from other tasks, as outputs of their `_Recv`; these nodes leave no event."""
     origin = first_micros(bundle.steps[step])
-    nodes = {(t.edge, t.channel): bundle.view.names[t.recv] for t in bundle.transfers.data}
     for record in bundle.records[step]:
-        node = nodes.get((record.edge, record.channel))
-        if node is not None and record.channel.destination == device and record.bytes:
+        transfer = bundle.transfer_of(record)
+        if transfer is not None and record.channel.destination == device and record.bytes:
             arrived = (origin + round(record.end_seconds * 1e6)) * 1000
+            node = bundle.view.names[transfer.recv]
             yield Run(node, arrived, arrived, (Output(0, record.bytes, None),))
 
 
