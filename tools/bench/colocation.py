@@ -14,7 +14,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.errors import EnforcerError
-from tools.bench.colocation_modes import MODES, SEQUENTIAL
+from tools.bench.colocation_modes import BESIDE, MODES, SEQUENTIAL
 from tools.bench.colocation_trials import Case, Trial, Work, open_work, tried
 from tools.bench.interleaved import run_interleaved
 from tools.bench.limited import STEPS, largest, run_steps
@@ -51,7 +51,7 @@ COARSE = 2
 FIT_LIMIT = 0.6
 """Of the limit: what no mode was tried at."""
 FIT_CASES = 60
-"""Pairs of models in turn, and shares of what fits by the model evenly from the first to the last of `FIT_SHARES`."""
+"""Pairs of models in turn, with evenly spaced shares of what fits by the model."""
 FIT_SHARES = (0.5, 1.5)
 NEAR = 0.1
 """A case is near its limit if the peak in turn, by the model, is no further from it than this share of it."""
@@ -140,18 +140,27 @@ class Bench:
             "above": [[trial.variant, trial.outcome] for trial in above] or "refused",
         }
 
-    def throughput(self, scale: Scale, blocks: int) -> dict[str, object]:
-        """Seconds of steps in turn over those as planned, of each two blocks in a row, at the largest common share.
+    def throughput(self, scale: Scale, blocks: int) -> Iterator[dict[str, object]]:
+        """Seconds of steps in turn over those as planned, of each two blocks in a row; None if the pool ran out.
 
-        None where the pool is exhausted all the same.
+        At the largest common share; if the plan runs in turn there, also at the largest at which it does not.
         """
         place = min(self.most(scale, mode) for mode in PRECISE)
-        while not self.work.plans(scale.case(place), "colocation"):
-            place -= 1
-        try:
-            return self._interleaved(scale, place, blocks)
-        except EnforcerError as error:
-            return {"share": scale.share(place), "throughput": None, "error": str(error)}
+        largest = self._last(scale, place, lambda p: bool(self.work.plans(scale.case(p), "colocation")))
+        beside = self._last(scale, place, lambda p: self._is_beside(scale.case(p)))
+        for place in sorted({largest, beside} - {scale.places.start - 1}, reverse=True):
+            try:
+                yield self._interleaved(scale, place, blocks)
+            except EnforcerError as error:
+                yield {
+                    "share": scale.share(place),
+                    "throughput": None,
+                    "variant": self.work.plans(scale.case(place), "colocation")[0].variant,
+                    "error": str(error),
+                }
+
+    def _is_beside(self, case: Case) -> bool:
+        return any(planned.variant == BESIDE for planned in self.work.plans(case, "colocation"))
 
     def _interleaved(self, scale: Scale, place: int, blocks: int) -> dict[str, object]:
         case = scale.case(place)
@@ -183,7 +192,9 @@ class Bench:
         for number in range(FIT_CASES):
             pair = pairs[number % len(pairs)]
             share = first + (last - first) * number / (FIT_CASES - 1)
-            yield self._fitted(Case(pair, tuple([max(1, round(tops[model] * share)) for model in pair]), pool))
+            yield self._fitted(
+                Case(pair, tuple([max(1, round(tops[model] * share)) for model in pair]), pool)
+            )
 
     def _fitted(self, case: Case) -> dict[str, object]:
         """Trials of the plan, or where there is none, in turn: what fails once does not fit."""
@@ -208,14 +219,20 @@ class Bench:
         return int(self.most(replace(scale, grid=self.grid), SEQUENTIAL) * self.grid / scale.grid)
 
     def _predicted(self, scale: Scale, mode: str) -> int:
-        """The largest place at which a mode fits by the model, as far as halving finds it."""
-        low, high = scale.places.start, scale.places.stop
+        """The largest place at which a mode fits by the model."""
+
+        def fits(place: int) -> bool:
+            return any(planned.fits for planned in self.work.plans(scale.case(place), mode))
+
+        return max(scale.places.start, self._last(scale, scale.places[-1], fits))
+
+    @staticmethod
+    def _last(scale: Scale, top: int, holds: Callable[[int], bool]) -> int:
+        """The largest place up to `top` of which something holds, as far as halving finds it; one less than all."""
+        low, high = scale.places.start - 1, top + 1
         while high - low > 1:
             middle = (low + high) // 2
-            if any(planned.fits for planned in self.work.plans(scale.case(middle), mode)):
-                low = middle
-            else:
-                high = middle
+            low, high = (middle, high) if holds(middle) else (low, middle)
         return low
 
 
@@ -250,8 +267,9 @@ def measure(bench: Bench, arguments: argparse.Namespace) -> dict[str, object]:
                     capacities.append(about | bench.capacity(scale, mode, ceiling))
                     print(line(capacities[-1]), file=sys.stderr, flush=True)
             if "throughput" in arguments.parts:
-                throughputs.append(about | bench.throughput(scale, arguments.blocks))
-                print(f"{pair:20} throughput {throughputs[-1]['throughput']}", file=sys.stderr, flush=True)
+                for found in bench.throughput(scale, arguments.blocks):
+                    throughputs.append(about | found)
+                    print(throughput_line(throughputs[-1]), file=sys.stderr, flush=True)
         if "fit" in arguments.parts:
             pairs = [pair for pair in arguments.pairs if pair != IDLE_PAIR]
             for case in bench.fit(dict.fromkeys("+".join(pairs).split("+")), limit):
@@ -304,6 +322,10 @@ def line(found: dict[str, Any]) -> str:
         f"predicted {found['predicted_peak'] / 2**20:5.0f}; {found['seconds']:.3f} s, "
         f"losses {'equal' if found['losses_equal'] else 'DIFFER'}; {found['variant']}"
     )
+
+
+def throughput_line(found: dict[str, Any]) -> str:
+    return f"{found['pair']:20} {found['share']:5.0%} of solo: throughput {found['throughput']} {found['variant']}"
 
 
 def fit_line(case: dict[str, Any]) -> str:

@@ -31,6 +31,7 @@ from tools.bench.limited_models import LOSS, RESET, TRAIN
 BACKWARD = "gradients/"
 LEDGER_MODULE = "tools.bench.colocation_ledger"
 SEQUENTIAL = "sequential"
+BESIDE = "side by side"
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def colocation(jobs: Jobs, limit: int) -> Iterator[Planned]:
     if whole:
         yield Planned(planned.jobs, planned.slots, True, calls_apart=True, same_as=SEQUENTIAL)
     else:
-        variant = "in turn" if planned.is_in_turn else "side by side"
+        variant = "in turn" if planned.is_in_turn else BESIDE
         yield Planned(planned.jobs, planned.slots, True, variant)
 
 

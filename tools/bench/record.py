@@ -3,7 +3,7 @@
 tools/bench/record.py                      what needs no network: the simulator, search, waves, and barriers
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
-tools/bench/record.py colocation           two jobs in a limited pool: some hours, and a quiet machine for throughput
+tools/bench/record.py colocation           two jobs in a limited pool: hours, and a quiet machine for throughput
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
 """
 
