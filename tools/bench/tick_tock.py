@@ -46,6 +46,8 @@ OFFSETS = (0.0, 0.25, 0.5, 0.75, 1.0)
 AMPLE = 2048 * MB
 LIMITS = 7
 """For each model and batch."""
+GRID = 0.02
+"""Steps of the batches that are tried, as a share of what fits by the model."""
 FIRST_BATCH = 8
 """Of the profile from which capacities are guessed."""
 IN_TURN, AUTO = "in_turn", "auto"
@@ -110,10 +112,11 @@ class Bench:
     def capacity(self, model: str, way: str) -> Row:
         each = self._largest(model, way)
         case = self._case(model, way, each)
+        grid = self._grid(model, way)
         if case is None:
             return {"model": model, "way": way, "limit": self.pool, "batch": 0}
         trials = self.work.tried(case, self.repeats)
-        above = self._case(model, way, each + 1)
+        above = self._case(model, way, each + grid)
         return {
             "model": model,
             "way": way,
@@ -122,6 +125,7 @@ class Bench:
             "offset": case.offset,
             "successes": sum(trial.ok for trial in trials),
             "repeats": len(trials),
+            "grid": case.batch // each * grid,
             "peak": max(trial.peak for trial in trials),
             "seconds": statistics.median(s for trial in trials for s in trial.seconds[1:]),
             "above": [trial.outcome for trial in self.work.tried(above, self.repeats)]
@@ -171,20 +175,28 @@ class Bench:
         }
 
     def _largest(self, model: str, way: str) -> int:
-        """The largest batch of half of what a way runs; 0 if there is none."""
+        """The largest batch of half of what a way runs, to about 2 %; 0 if there is none."""
+        grid = self._grid(model, way)
 
-        def holds(each: int, repeats: int) -> bool:
-            case = self._case(model, way, each)
+        def holds(place: int, repeats: int) -> bool:
+            case = self._case(model, way, place * grid)
             return case is not None and all(trial.ok for trial in self.work.tried(case, repeats))
 
+        start = self._modelled(model, way) // grid
+        places = range(1, 16 * start)
+        return grid * largest(places, start, lambda p: holds(p, 1), lambda p: holds(p, self.repeats))
+
+    def _grid(self, model: str, way: str) -> int:
+        return max(1, round(GRID * self._modelled(model, way)))
+
+    def _modelled(self, model: str, way: str) -> int:
+        """About the same by the model, at least 1."""
         profile = self.work.traced(model, FIRST_BATCH).captured.memory.profile
         slope = (profile.peak - profile.resident) / FIRST_BATCH
         copies = 1 if way == GANG else 2
         running = 2 if way == AUTO else 1
         free = room(self.pool, running) - copies * profile.resident
-        guess = int(free / slope / (2 if way in (GANG, REPLICAS) else 1))
-        places = range(1, 16 * max(1, guess))
-        return largest(places, max(1, guess), lambda e: holds(e, 1), lambda e: holds(e, self.repeats))
+        return max(1, int(free / slope / (2 if way in (GANG, REPLICAS) else 1)))
 
     def _case(self, model: str, way: str, each: int) -> Case | None:
         """None where no offset fits, or there is no batch."""
