@@ -49,7 +49,8 @@ LIMITS = 7
 GRID = 0.02
 """Steps of the batches that are tried, as a share of what fits by the model."""
 FIRST_BATCH = 8
-"""Of the profile from which capacities are guessed."""
+"""Of the profile from which a first guess is made, which the profile of the guess makes better."""
+GUESSES = 2
 IN_TURN, AUTO = "in_turn", "auto"
 COMPARED = (GANG, REPLICAS, IN_TURN, AUTO)
 PARTS = ("offset", "auto", "capacity", "throughput")
@@ -191,12 +192,15 @@ class Bench:
 
     def _modelled(self, model: str, way: str) -> int:
         """About the same by the model, at least 1."""
-        profile = self.work.traced(model, FIRST_BATCH).captured.memory.profile
-        slope = (profile.peak - profile.resident) / FIRST_BATCH
         copies = 1 if way == GANG else 2
         running = 2 if way == AUTO else 1
-        free = room(self.pool, running) - copies * profile.resident
-        return max(1, int(free / slope / (2 if way in (GANG, REPLICAS) else 1)))
+        each = FIRST_BATCH
+        for _ in range(GUESSES):
+            profile = self.work.traced(model, each).captured.memory.profile
+            slope = (profile.peak - profile.resident) / each
+            free = room(self.pool, running) - copies * profile.resident
+            each = max(1, int(free / slope / (2 if way in (GANG, REPLICAS) else 1)))
+        return each
 
     def _case(self, model: str, way: str, each: int) -> Case | None:
         """None where no offset fits, or there is no batch."""
