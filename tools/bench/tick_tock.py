@@ -34,7 +34,7 @@ from tools.bench.interleaved import run_interleaved
 from tools.bench.limited import largest, run_steps
 from tools.bench.record import machine
 from tools.bench.tick_tock_modes import GANG, MB, REPLICAS, WAVES, Case, limits_between
-from tools.bench.tick_tock_trials import STEP_SECONDS, Work, open_work
+from tools.bench.tick_tock_trials import Work, open_work
 
 BATCHES: dict[str, tuple[int, ...]] = {
     "resnet": (16, 24, 32),
@@ -165,8 +165,7 @@ class Bench:
         with ExitStack() as stack:
             tasks = {way: stack.enter_context(self.work.running(case)) for way, case in cases.items()}
             runs = {
-                way: lambda t=task: run_steps(t, self.work.steps, STEP_SECONDS)["seconds"]
-                for way, task in tasks.items()
+                way: lambda t=task: run_steps(t, self.work.steps)["seconds"] for way, task in tasks.items()
             }
             run_interleaved(runs, 1)
             found = run_interleaved(runs, self.blocks)

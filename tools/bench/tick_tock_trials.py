@@ -8,12 +8,8 @@ from typing import Any
 
 from tfwave.demo.processes import Task
 from tfwave.errors import EnforcerError
-from tools.bench.limited import Log, Pools, open_pools, outcome_of, run_steps
+from tools.bench.limited import WAIT_SECONDS, Log, Pools, open_pools, outcome_of, run_steps
 from tools.bench.tick_tock_modes import Case, Traced, load_traced, program
-
-WAIT_SECONDS = 10.0
-"""So long TensorFlow waits for what the pool has no room for, and may get it then; a step takes less than 3."""
-STEP_SECONDS = 4 * WAIT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ class Work:
     def _try(self, case: Case, repeat: int) -> Trial:
         try:
             with self.running(case) as task:
-                answer = run_steps(task, self.steps, STEP_SECONDS)
+                answer = run_steps(task, self.steps)
         except EnforcerError as error:
             return Trial(case, repeat, outcome_of(error))
         losses = tuple([tuple(step) for step in answer["losses"]])
