@@ -28,7 +28,7 @@ RECORDS: dict[str, list[list[str]]] = {
     "simulator": [["simulator.py", "--json"]],
     "search": [["search.py", "--json"]],
     "waves": [["waves.py", "--json"]],
-    "barrier": [["barrier.py"]],
+    "barrier": [["barrier.py", "--step", "resnet", "bert", "lstm"]],
     "policies": [
         ["policies.py", *THRICE],
         ["policies.py", "--servers", "2", *THRICE],
@@ -61,8 +61,12 @@ RECORDS: dict[str, list[list[str]]] = {
         ["colocation.py", "--parts", "throughput", "--limit", "512"],
     ],
     "tick_tock": [
-        ["tick_tock.py", "--parts", "offset", "auto", "capacity"],
-        ["tick_tock.py", "--parts", "throughput"],
+        ["tick_tock.py", "--parts", "offset", "auto"],
+        *(
+            ["tick_tock.py", "--parts", part, *models]
+            for part in ("capacity", "throughput")
+            for models in (["--models", "resnet", "dense_bert"], ["--models", "vgg", "--limit", "256"])
+        ),
     ],
 }
 WITHOUT_NETWORK = ("simulator", "search", "waves", "barrier")
