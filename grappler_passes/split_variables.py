@@ -10,6 +10,7 @@ from tfwave.graph.blocks.writer import BlockWriter
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
 from tfwave.passes.base import GraphPass
+from tfwave.sizes import in_words
 
 _LEAST_BYTES = UNIT * 8
 
@@ -68,6 +69,5 @@ class SplitVariables(GraphPass):
             reasons[variable.reason].append(variable)
         for reason, variables in reasons.items():
             first = variables[0]
-            graph.remark(
-                f"{len(variables)} large variables stay whole, such as {first.name} ({first.bytes} bytes): {reason}"
-            )
+            such = f"{first.name} ({in_words(first.bytes)})"
+            graph.remark(f"{len(variables)} large variables stay whole, such as {such}: {reason}")

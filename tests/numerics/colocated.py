@@ -27,10 +27,10 @@ from tests.numerics.colocated_jobs import (
     peak,
 )
 from tfwave.colocate import Job, run
-from tfwave.colocate.size import parse_size
 from tfwave.runtime.group_barriers import Watch
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.pool import pool_in_use
+from tfwave.sizes import parse_size
 
 SHARED = "69MiB"
 """Two whole steps have no room in it beside each other, groups of them have: with 64 MiB a step does not fit, with

@@ -76,7 +76,7 @@ def run(steps: str) -> dict[str, Any]:
 def test_of_one_region_all_can_be_had_again() -> None:
     found = run(FITS)
     assert found["fits"] == [True, False]
-    assert found["said"] == f"CPU pool of {LIMIT_MB} MB: one region of {LIMIT_MB - 3} MB or more"
+    assert found["said"] == f"CPU pool of {LIMIT_MB} MiB: one region of {LIMIT_MB - 3} MiB or more"
     assert not found["onednn"]
 
 
@@ -84,7 +84,7 @@ def test_regions_stay_apart() -> None:
     """What is free in all would be enough."""
     found = run(APART)
     assert found["fits"] == [False, False]
-    assert f"has no {LIMIT_MB - 3} MB in one piece any more" in found["said"]
+    assert f"has no {LIMIT_MB - 3} MiB in one piece any more" in found["said"]
 
 
 def test_gpu_options_have_what_was_set() -> None:

@@ -208,5 +208,7 @@ def test_separate_pools_hold_what_is_theirs() -> None:
     pool = SeparatePools(PoolSize(3 * 64, 16), [4, 7, 9])
     starts = [pool.allocate(stream, 64).start for stream in (9, 4, 7)]
     assert starts == [128, 0, 64]
-    with pytest.raises(PoolExhausted, match="stream 4 asks for 1 bytes of a pool of 64: 0 are free"):
+    with pytest.raises(
+        PoolExhausted, match="stream 4 asks for 1 bytes of a pool of 64 bytes: 0 bytes are free"
+    ):
         pool.allocate(4, 1)

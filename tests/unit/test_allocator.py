@@ -44,7 +44,7 @@ def test_a_process_gets_the_variables_and_no_tensorflow(environment: dict[str, s
     assert found["environment"].items() >= CPU.items()
     assert found["imported"] == []
     assert found["lines"] == [
-        "CPU pool of 256 MB: TF_CPU_ALLOCATOR_USE_BFC=1, TF_CPU_BFC_MEM_LIMIT_IN_MB=256",
+        "CPU pool of 256 MiB: TF_CPU_ALLOCATOR_USE_BFC=1, TF_CPU_BFC_MEM_LIMIT_IN_MB=256",
         "oneDNN is off, as it crashes where a pool runs out: TF_ENABLE_ONEDNN_OPTS=0",
     ]
 
@@ -67,8 +67,8 @@ def test_the_variables_of_gpus(environment: dict[str, str], *, growth: bool, asy
     assert environment == before | wanted
     for name, value in wanted.items():
         assert sum(f"{name}={value}" in line for line in lines) == 1
-    assert any("which may exceed 512 MB" in line for line in lines) == asynchronous
-    assert lines[-1].startswith("the limit of 512 MB is not set yet")
+    assert any("which may exceed 512 MiB" in line for line in lines) == asynchronous
+    assert lines[-1].startswith("the limit of 512 MiB is not set yet")
 
 
 @pytest.mark.parametrize("name", CPU)
@@ -105,7 +105,7 @@ def test_after_tensorflow_only_what_is_set_already(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"limit_bytes": 4 * MB - 1}, "a limit of 4194303 bytes is out of range: give 4194304 or more"),
+        ({"limit_bytes": 4 * MB - 1}, "a limit of 4.0 MiB is out of range: give 4 MiB or more"),
         ({"limit_bytes": 4 * MB, "device": "tpu"}, "no allocator for 'tpu': give 'cpu' or 'gpu'"),
         ({"limit_bytes": 4 * MB, "growth": False}, "the pool of a CPU takes a limit only"),
         ({"limit_bytes": 4 * MB, "asynchronous": True}, "the pool of a CPU takes a limit only"),
@@ -173,7 +173,7 @@ class Config:
 def test_each_gpu_gets_one_logical_device(monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config(2)
     monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(config=config))
-    assert limit_gpus(GPU) == tuple(f"/physical_device:GPU:{i}: a limit of 512 MB" for i in range(2))
+    assert limit_gpus(GPU) == tuple(f"/physical_device:GPU:{i}: a limit of 512 MiB" for i in range(2))
     assert config.limits == {"/physical_device:GPU:0": [512], "/physical_device:GPU:1": [512]}
 
 

@@ -17,7 +17,6 @@ from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life
 from tfwave.colocate.profile import find_graph, profile_step
 from tfwave.colocate.results import Results
-from tfwave.colocate.size import parse_size
 from tfwave.cost.file import FileCosts
 from tfwave.errors import EnforcerError, GraphError, PlanError
 from tfwave.graph.item import GraphItem
@@ -45,28 +44,6 @@ def traced(*allocations: Allocation, ops: tuple[OpRun, ...] | None = None, other
 
 def profiled(*traces: MemoryTrace) -> list[OpMemory]:
     return list(profile_step("j", CHAIN, traces, resident=0).step.profile.ops)
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("512MiB", 512 << 20),
-        ("1.5GB", 1_500_000_000),
-        ("2 kib", 2048),
-        (100, 100),
-        ("7", 7),
-        ("1T", 10**12),
-        ("3b", 3),
-    ],
-)
-def test_sizes_in_words(text: str | int, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "MB", "-1", "1 mebi", "0", "0.1", "2i", "1e3", "5 5"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(PlanError, match="or a number with a unit"):
-        parse_size(text)
 
 
 def test_a_buffer_goes_from_its_op_to_the_last_that_had_begun() -> None:
@@ -229,7 +206,7 @@ def test_a_job_has_a_name() -> None:
 
 def test_a_limit_above_the_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfwave.colocate.colocating.pool_limit", lambda: 1000)
-    with pytest.raises(PlanError, match="a limit of 2000 bytes is above the pool's, 1000"):
+    with pytest.raises(PlanError, match=r"a limit of 2\.0 KiB is above the pool's, 1000 bytes: set"):
         run_jobs([], "2kB")
 
 
@@ -299,7 +276,9 @@ def test_a_job_that_has_no_room_beside_the_instances_is_left_out(monkeypatch: py
 def test_a_pool_that_is_full_before_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     results = planned_run(monkeypatch, 1000, 1000)
     assert results.plan is None
-    assert "the pool is full before any step: 1000 bytes of 1000" in str(results["j"].error)
+    assert "the pool is full before any step, with 1000 bytes of 1000 bytes taken: raise the limit" in str(
+        results["j"].error
+    )
 
 
 def test_importing_colocate_does_not_import_tensorflow() -> None:

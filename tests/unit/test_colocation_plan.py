@@ -115,7 +115,7 @@ def test_resident_bytes_of_all_count_from_the_start() -> None:
     least = limit_for(190)
     assert colocate(steps, least).peak_bytes == 100 + 50 + 40
     with pytest.raises(
-        PlanError, match="the job 'a' peaks at 140 bytes beside the 50 that the other jobs hold"
+        PlanError, match="the job 'a' peaks at 140 bytes beside the 50 bytes that the other jobs hold"
     ):
         colocate(steps, least - 1)
 
@@ -123,7 +123,7 @@ def test_resident_bytes_of_all_count_from_the_start() -> None:
 def test_one_job_that_does_not_fit() -> None:
     message = (
         "the job 'big' alone peaks at 400 bytes by the model, and of the limit of 400 bytes, "
-        f"{room(400, 1)} are left by the margin: give it a smaller batch, or raise the limit"
+        f"{room(400, 1)} bytes are left by the margin: give it a smaller batch, or raise the limit"
     )
     with pytest.raises(PlanError) as caught:
         colocate([step("a"), step("big", 100)], 400)

@@ -39,12 +39,12 @@ def test_the_table_shows_the_peak_and_the_largest_tensors(tfwave: Command, captu
     shown = " ".join(ran.out.split())
     for text in (
         "localhost:0/CPU:0: step 2 of 2, that with the highest peak; 5 ops in 0.04 ms",
-        "peak: 3.0 MB, at 75% of the step, in g",
-        "largest piece (a tensor, or an op's scratch): 2.0 MB",
+        "peak: 2.9 MiB, at 75% of the step, in g",
+        "largest piece (a tensor, or an op's scratch): 1.9 MiB",
         "resident (variables, constants, fed): 4 bytes; others in the pool: not known",
         "first increase, then drop: 100% of",
-        "│ a:0 │ 2.0 MB │ 1 │ 25% │ 100% │ g │",
-        "│ g:0 │ 1.0 MB │ 0 │ 75% │ 100% │ g │",
+        "│ a:0 │ 1.9 MiB │ 1 │ 25% │ 100% │ g │",
+        "│ g:0 │ 976.6 KiB │ 0 │ 75% │ 100% │ g │",
         "... and 1 more",
     ):
         assert text in shown

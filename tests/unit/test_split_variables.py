@@ -308,7 +308,7 @@ def test_a_variable_stays_whole(change: Any, reason: str) -> None:
 )
 def test_ends_of_a_call_stay_whole(ends: dict[str, Any], reason: str) -> None:
     result = check_rewrite(SplitVariables(MAX_BYTES), step().item("loss:0", "update", **ends))
-    assert result.remarks == (f"1 large variables stay whole, such as w (2048 bytes): {reason}",)
+    assert result.remarks == (f"1 large variables stay whole, such as w (2 KiB): {reason}",)
 
 
 def test_reference_variables_are_told_of_once() -> None:
@@ -317,7 +317,7 @@ def test_reference_variables_are_told_of_once() -> None:
         job.node(name, "VariableV2", dtype=FLOAT, shape=shape_attr(SHAPE))
     result = check_rewrite(SplitVariables(MAX_BYTES), job.item("loss:0", "update"))
     assert result.remarks == (
-        "2 large variables stay whole, such as first (2048 bytes): "
+        "2 large variables stay whole, such as first (2 KiB): "
         "a reference variable, build it with use_resource=True",
     )
 

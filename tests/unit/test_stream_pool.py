@@ -114,7 +114,7 @@ def test_without_room_the_request_and_what_is_free_are_named() -> None:
     chunks = [shared.allocate(0, size) for size in (2, 2, 6)]
     shared.free(0, chunks[0])
     shared.free(0, chunks[2])
-    message = "stream 1 asks for 7 bytes of a pool of 10: 8 are free, 6 in one piece: give a larger limit"
+    message = "stream 1 asks for 7 bytes of a pool of 10 bytes: 8 bytes are free, 6 bytes in one piece: give"
     with pytest.raises(PoolExhausted, match=message):
         shared.allocate(1, 7)
 
@@ -122,7 +122,7 @@ def test_without_room_the_request_and_what_is_free_are_named() -> None:
 def test_what_cannot_help_is_not_waited_for() -> None:
     shared = pool(10)
     shared.allocate(0, 2)
-    with pytest.raises(PoolExhausted, match="8 are free, 8 in one piece"):
+    with pytest.raises(PoolExhausted, match="8 bytes are free, 8 bytes in one piece"):
         shared.allocate(1, 9)
     assert shared.synchronisations == 0
 
@@ -179,7 +179,11 @@ def test_no_events_need_nothing() -> None:
         ([Free("a")], 999, "frees 'a', which is not allocated"),
         ([Allocate("a", 0, 1), Free("a"), Free("a")], 999, "frees 'a', which is not allocated"),
         ([Allocate("a", 0, 0)], 999, "'a' asks for 0 bytes: leave it out"),
-        ([Allocate("a", 0, 257)], 511, "'a': stream 0 asks for 257 bytes of a pool of 256: 256 are free"),
+        (
+            [Allocate("a", 0, 257)],
+            511,
+            "'a': stream 0 asks for 257 bytes of a pool of 256 bytes: 256",
+        ),
         ([], 255, "a pool of 255 bytes has no chunk of 256 bytes: give a larger limit"),
     ],
 )

@@ -85,7 +85,7 @@ def test_as_many_waves_as_the_memory_holds() -> None:
 
 def test_a_wave_that_does_not_fit_is_refused() -> None:
     with pytest.raises(
-        PlanError, match=r"one wave alone peaks at 55 bytes .* of the limit of 50 bytes, 49 are"
+        PlanError, match=r"one wave alone peaks at 55 bytes .* of the limit of 50 bytes, 49 bytes are"
     ):
         most_waves([EVEN] * 3, 50)
 

@@ -11,6 +11,7 @@ from tfwave.graph.verify import verify
 from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.step import StepMemory, Tensor
 from tfwave.memory.waves import room
+from tfwave.sizes import in_words
 from tfwave.waves.fit import fitting_offset, least_room, wave_peaks, wave_starts
 from tfwave.waves.rewrite.training import Training
 
@@ -84,7 +85,7 @@ def test_gradients_and_what_else_the_pool_holds_count() -> None:
     rooms = [unpaced(plain, 4 + round(3 * offset)) + 24 + 11 for offset in offsets]
     assert [least_room(training, memory, offset) for offset in offsets] == rooms
     assert fitting_offset(training, memory, limit_for(rooms[0])) == 0.0
-    with pytest.raises(PlanError, match=f"two waves hold {rooms[-1] - 11 + 1000} bytes at the least"):
+    with pytest.raises(PlanError, match=f"two waves hold {in_words(rooms[-1] - 11 + 1000)} at the least"):
         fitting_offset(training, memory, limit_for(rooms[-1] + 1000) - 1, others=1000)
 
 

@@ -11,6 +11,7 @@ from tfwave.capture import wave_offset
 from tfwave.capture.wave_offset import MeasuredStep, OffsetChoice, check_pool
 from tfwave.errors import EnforcerError, PassError, PlanError
 from tfwave.runtime.waves.options import WaveOptions
+from tfwave.sizes import in_words
 
 AUTO = WaveOptions(offset="auto")
 OTHERS = 1000
@@ -43,7 +44,7 @@ def test_an_offset_is_chosen_once(measured: list[Any], caplog: pytest.LogCapture
     assert measured == [("step", "batch", ["count"])]
     (line,) = caplog.messages
     assert line.startswith("tfwave: the offset of the waves is 0.333: a peak of 10")
-    assert line.endswith(f"bytes is predicted, in a pool of {wave_offset.pool_limit()}")
+    assert line.endswith(f"is predicted, in a pool of {in_words(wave_offset.pool_limit())}")
 
 
 def test_what_fits_nowhere_says_the_ways_out(monkeypatch: pytest.MonkeyPatch, measured: list[Any]) -> None:

@@ -161,7 +161,9 @@ def test_a_step_that_takes_nothing_is_refused() -> None:
 
 
 def test_a_limit_below_what_is_resident_is_refused() -> None:
-    says = "holds 400 resident bytes, and its pool 100 others, which leaves nothing of the limit of 500"
+    says = (
+        "holds 400 bytes that are resident, and its pool 100 bytes besides, which leaves nothing of the limit"
+    )
     with pytest.raises(PlanError, match=says):
         judge_waves(PoolNeeds(rise_and_fall(2, 2, resident=400), 100), StepUse(0.5), 500, Pace.STEADY)
 

@@ -54,7 +54,7 @@ def test_a_memory_bound_step_gains(tfwave: Command, captured: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     shown = " ".join(ran.out.split())
     for text in (
-        "localhost:0/CPU:0: step 1 of 1, 0.40 ms needs 10.0 MB of 10.5 MB (95%), 0 bytes of it resident",
+        "localhost:0/CPU:0: step 1 of 1, 0.40 ms needs 9.5 MiB of 10.0 MiB (95%), 0 bytes of it resident",
         "bound by memory, a batch 0.94 times as large fits",
         "keeps 30% of the compute units busy (counted): whatever runs beside it, no more than x3.33",
         "gain expected: x",
@@ -130,7 +130,7 @@ def test_the_offset_that_fits_can_be_copied(
     assert (document["passes"], document["fitting_offset_missing"]) == (f"tick_tock{{offset={1 / 3}}}", None)
     assert document["gradient_bytes"] == 3000
     ran = tfwave("waves", captured, "--memory", "6.8MB", "--graph", train)
-    assert "counted: two copies of all gradients that waves keep, 3.0 kB each" in ran.out
+    assert "counted: two copies of all gradients that waves keep, 2.9 KiB each" in ran.out
     program, *arguments = shlex.split(ran.out.splitlines()[-1])
     assert (program, arguments[arguments.index("--passes") + 1]) == ("tfwave", document["passes"])
     assert tfwave(*arguments).code == 0
@@ -153,7 +153,11 @@ def test_why_there_is_no_offset_is_said(tfwave: Command, captured: Path, tmp_pat
     for path, arguments, why in (
         (captured, ("--fetch", "b9"), "node 'a0': Fill takes 2 data inputs"),
         (parts, (), "the step ran in 2 parts, and tick_tock takes the whole graph: give it with --graph"),
-        (training, ("--memory", "3.1MB"), "two waves hold 3"),
+        (
+            training,
+            ("--memory", "3.1MB"),
+            "two waves hold 2.9 MiB at the least by the model, and of the limit of 3.0",
+        ),
         (
             training,
             ("--fetch", "loss"),

@@ -16,6 +16,7 @@ from tfwave.runtime.waves.alone import StepAlone
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.rewritten import RewrittenStep
 from tfwave.runtime.waves.step import TracedStep
+from tfwave.sizes import in_words
 from tfwave.waves.fit import fitting_offset, wave_peaks
 from tfwave.waves.rewrite.training import Training
 
@@ -91,10 +92,10 @@ def choose_offset(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> f
     offset = fitting_offset(found.training, found.memory, limit, found.others)
     (peak,) = wave_peaks(found.training, found.memory, [offset], found.others)
     _log.info(
-        "tfwave: the offset of the waves is %.3f: a peak of %d bytes is predicted, in a pool of %d",
+        "tfwave: the offset of the waves is %.3f: a peak of %s is predicted, in a pool of %s",
         offset,
-        peak,
-        limit,
+        in_words(peak),
+        in_words(limit),
     )
     return offset
 

@@ -14,10 +14,11 @@ from tfwave.balance.solve import MOST_SERVERS, balance
 from tfwave.balance.variables import placeable
 from tfwave.capture.costs import bundle_costs
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.model import CostModel
 from tfwave.graph.transfer import Transfer
+from tfwave.sizes import in_words
 
 
 def balance_command(  # noqa: PLR0913, PLR0917
@@ -102,8 +103,8 @@ def print_loads(loads: Sequence[ServerLoad]) -> None:
             (
                 _short(load.server),
                 load.variables,
-                size(load.pulled_bytes),
-                size(load.pushed_bytes),
+                in_words(load.pulled_bytes),
+                in_words(load.pushed_bytes),
                 milliseconds(load.wire_seconds) if timed else "-",
                 milliseconds(load.op_seconds) if timed else "-",
                 f"{load.share:.0%}",
@@ -144,7 +145,7 @@ def _print_proposal(found: Balance) -> None:
             (
                 server,
                 counts[server],
-                size(total),
+                in_words(total),
                 milliseconds(seconds[server]) if seconds else "-",
                 f"{total / most:.0%}" if most else "100%",
             )
@@ -154,7 +155,7 @@ def _print_proposal(found: Balance) -> None:
 
 
 def _verdict(found: Balance) -> str:
-    near = f"busiest server at {found.ratio:.2f} x the least possible ({size(found.bound_bytes)})"
+    near = f"busiest server at {found.ratio:.2f} x the least possible ({in_words(found.bound_bytes)})"
     if found.gain is None or found.waited_gain is None:
         return f"predicted: {near}"
     if not found.gains:
@@ -163,7 +164,7 @@ def _verdict(found: Balance) -> str:
     if now is not None and after is not None:
         change = f"wire time {milliseconds(max(now))} -> {milliseconds(max(after))}"
     else:
-        change = f"bytes {size(max(found.bytes_now or (0,)))} -> {size(max(found.bytes_after))}"
+        change = f"{in_words(max(found.bytes_now or (0,)))} -> {in_words(max(found.bytes_after))}"
     return (
         f"predicted: {change} of the busiest server, {found.gain:.0%} less; {found.waited_gain:.0%} fewer bytes "
         f"waited for over the step; {near}"

@@ -9,10 +9,10 @@ import typer
 
 from tfwave.capture.bundle import load_bundle
 from tfwave.cli.colocate_plot import save_colocation_plot
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, size
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
 from tfwave.colocate.advice import Advice, advise, captured_step
-from tfwave.colocate.size import parse_size
 from tfwave.memory.colocation import Colocation, JobStep
+from tfwave.sizes import in_words, parse_size
 
 
 def colocate_command(
@@ -113,8 +113,8 @@ def _print(found: Advice) -> None:
         [
             (
                 name,
-                size(job.resident),
-                size(job.peak),
+                in_words(job.resident),
+                in_words(job.peak),
                 milliseconds(job.seconds),
                 _times(found.alone_scales[name]),
                 len(groups[name].groups) if found.plan else "-",
@@ -136,7 +136,7 @@ def _verdict(found: Advice) -> str:
     plan = found.plan
     if plan is None:
         return f"does not fit: {found.why}"
-    fits = f"fits: predicted peak {size(plan.peak_bytes)} of {size(found.limit_bytes)}"
+    fits = f"fits: predicted peak {in_words(plan.peak_bytes)} of {in_words(found.limit_bytes)}"
     times = f"{milliseconds(plan.seconds)} for a step of each, {milliseconds(plan.in_turn_seconds)} in turn"
     if plan.is_in_turn:
         return f"{fits}; no gain expected, as there is room for one at a time: {times}"

@@ -9,7 +9,7 @@ from tfwave.cli.memory_plot import new_figure, save_figure
 from tfwave.memory.colocation import Colocation
 from tfwave.memory.schedule import nothing_done
 
-_MEGABYTE = 1e6
+_MEBIBYTE = 2**20
 
 
 def save_colocation_plot(plan: Colocation, path: Path) -> None:
@@ -28,12 +28,12 @@ def _figure(plan: Colocation) -> Any:
     slots = list(range(len(plan.slots)))
     below = [0.0] * len(slots)
     for job, held in _held(plan):
-        megabytes = [each / _MEGABYTE for each in held]
-        axes.bar(slots, megabytes, bottom=below, width=1.0, align="edge", label=job, edgecolor="white")
-        below = [sum(both) for both in zip(below, megabytes, strict=True)]
-    limit = plan.limit_bytes / _MEGABYTE
-    axes.axhline(limit, linestyle="--", color="black", label=f"limit {limit:.1f} MB")
-    axes.set(xlabel="slot", ylabel="MB", title="what each job holds at most", ylim=(0, None))
+        mebibytes = [each / _MEBIBYTE for each in held]
+        axes.bar(slots, mebibytes, bottom=below, width=1.0, align="edge", label=job, edgecolor="white")
+        below = [sum(both) for both in zip(below, mebibytes, strict=True)]
+    limit = plan.limit_bytes / _MEBIBYTE
+    axes.axhline(limit, linestyle="--", color="black", label=f"limit {limit:.1f} MiB")
+    axes.set(xlabel="slot", ylabel="MiB", title="what each job holds at most", ylim=(0, None))
     axes.xaxis.get_major_locator().set_params(integer=True)
     figure.legend(loc="outside right upper")
     return figure

@@ -9,10 +9,19 @@ import typer
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.costs import channel_links
 from tfwave.cli.inputs import GRAPH_HELP, Source, load_source
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.cli.output import (
+    JsonFlag,
+    bandwidth,
+    console,
+    milliseconds,
+    print_json,
+    print_table,
+    short_device,
+)
 from tfwave.graph.names import Channel
 from tfwave.plan.io import load_plan
 from tfwave.plan.match import check_match
+from tfwave.sizes import in_words
 
 
 def inspect_command(
@@ -103,7 +112,7 @@ def _print(found: dict[str, Any]) -> None:
                 short_device(c["source_device"]),
                 short_device(c["destination_device"]),
                 c["transfers"],
-                size(c["bytes"]),
+                in_words(c["bytes"]),
                 c["control_only"],
             )
             for c in found["channels"]
@@ -125,7 +134,7 @@ def _print(found: dict[str, Any]) -> None:
             (
                 short_device(link["source_device"]),
                 short_device(link["destination_device"]),
-                f"{size(link['bytes_per_second'])}/s",
+                bandwidth(link["bytes_per_second"]),
                 milliseconds(link["latency_seconds"]),
                 f"{link['relative_error']:.0%}",
             )

@@ -9,8 +9,9 @@ import typer
 from tfwave.capture.bundle import Bundle, load_bundle
 from tfwave.capture.memory import CapturedMemory, captured_memory
 from tfwave.cli.memory_plot import save_plot
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
 from tfwave.memory.step import StepMemory, Tensor
+from tfwave.sizes import in_words
 
 
 def memory_command(
@@ -90,11 +91,12 @@ def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
     console.print(
         f"{short_device(profile.device)}: step {found.step + 1} of {len(bundle.steps)}, that with the highest "
         f"peak; {len(profile.ops)} ops in {milliseconds(memory.seconds)}\n"
-        f"peak: {size(profile.peak)}, at {shape.peak_at:.0%} of the step, in {profile.ops[memory.peak_op].node}\n"
-        f"average: {size(memory.average)}; peak/average {shape.over_average:.2f}; "
-        f"largest piece (a tensor, or an op's scratch): {size(memory.largest_piece)}\n"
-        f"resident (variables, constants, fed): {size(profile.resident)}; {_others(found.others)}, which then "
-        f"peaks at {size(found.peak)}\n"
+        f"peak: {in_words(profile.peak)}, at {shape.peak_at:.0%} of the step, in "
+        f"{profile.ops[memory.peak_op].node}\n"
+        f"average: {in_words(memory.average)}; peak/average {shape.over_average:.2f}; "
+        f"largest piece (a tensor, or an op's scratch): {in_words(memory.largest_piece)}\n"
+        f"resident (variables, constants, fed): {in_words(profile.resident)}; {_others(found.others)}, which then "
+        f"peaks at {in_words(found.peak)}\n"
         f"first increase, then drop: {shape.rise:.0%} of what is added before the peak is still held at it, "
         f"{shape.drop:.0%} of what goes after it is not added again",
         soft_wrap=True,
@@ -114,7 +116,8 @@ def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
 def _others(count: int | None) -> str:
     if count is None:
         return "others in the pool: not known"
-    return f"others in the pool: {size(count)}" if count >= 0 else f"of it not in the pool: {size(-count)}"
+    where = "others in the pool" if count >= 0 else "of it not in the pool"
+    return f"{where}: {in_words(abs(count))}"
 
 
 def _row(memory: StepMemory, tensor: Tensor) -> tuple[object, ...]:
@@ -122,7 +125,7 @@ def _row(memory: StepMemory, tensor: Tensor) -> tuple[object, ...]:
     name, *others = tensor.names
     return (
         name,
-        size(tensor.bytes),
+        in_words(tensor.bytes),
         len(others),
         _share(begin, memory.seconds),
         "-" if end is None else _share(end, memory.seconds),

@@ -12,7 +12,7 @@ from tfwave.files import write_whole
 from tfwave.memory.step import StepMemory
 
 _FORMATS = (".png", ".svg")
-_MEGABYTE = 1e6
+_MEBIBYTE = 2**20
 
 
 def save_plot(memory: StepMemory, path: Path) -> None:
@@ -53,16 +53,16 @@ def _figure(memory: StepMemory) -> Any:
     axes = figure.subplots()
     points = [*memory.curve, (memory.seconds, memory.curve[-1][1])]
     milliseconds = [seconds * 1e3 for seconds, _ in points]
-    megabytes = [held / _MEGABYTE for _, held in points]
-    resident, average = memory.profile.resident / _MEGABYTE, memory.average / _MEGABYTE
-    axes.fill_between(milliseconds, megabytes, step="post", alpha=0.3)
-    axes.step(milliseconds, megabytes, where="post")
-    axes.axhline(resident, linestyle="--", color="gray", label=f"resident {resident:.1f} MB")
-    axes.axhline(average, linestyle=":", color="black", label=f"average {average:.1f} MB")
-    peak = memory.profile.peak / _MEGABYTE
-    axes.plot([memory.begins[memory.peak_op] * 1e3], [peak], "o", label=f"peak {peak:.1f} MB")
+    mebibytes = [held / _MEBIBYTE for _, held in points]
+    resident, average = memory.profile.resident / _MEBIBYTE, memory.average / _MEBIBYTE
+    axes.fill_between(milliseconds, mebibytes, step="post", alpha=0.3)
+    axes.step(milliseconds, mebibytes, where="post")
+    axes.axhline(resident, linestyle="--", color="gray", label=f"resident {resident:.1f} MiB")
+    axes.axhline(average, linestyle=":", color="black", label=f"average {average:.1f} MiB")
+    peak = memory.profile.peak / _MEBIBYTE
+    axes.plot([memory.begins[memory.peak_op] * 1e3], [peak], "o", label=f"peak {peak:.1f} MiB")
     title = f"what a step holds on {short_device(memory.profile.device)}"
-    axes.set(xlabel="ms", ylabel="MB", title=title, ylim=(0, None))
+    axes.set(xlabel="ms", ylabel="MiB", title=title, ylim=(0, None))
     axes.legend()
     return figure
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.filesize import decimal
 from rich.table import Table
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -42,9 +41,9 @@ def print_table(
     to.print(table)
 
 
-def size(count: float) -> str:
-    """Bytes in words, decimal units."""
-    return decimal(int(count)) if math.isfinite(count) else "any"
+def bandwidth(bytes_per_second: float) -> str:
+    """A speed as `--bandwidth` takes it, in Mbit/s (10^6)."""
+    return f"{bytes_per_second * 8 / 1e6:.1f} Mbit/s" if math.isfinite(bytes_per_second) else "any"
 
 
 def short_device(device: str) -> str:

@@ -20,7 +20,6 @@ from tfwave.cli.output import (
     print_json,
     print_table,
     short_device,
-    size,
 )
 from tfwave.cost.file import load_costs
 from tfwave.cost.uniform import UniformCosts
@@ -30,6 +29,7 @@ from tfwave.plan.io import save_plan, to_dict
 from tfwave.plan.plan import Plan
 from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.planner.plan import URGENCY
+from tfwave.sizes import in_words
 
 _SHOWN_TRANSFERS = 20
 
@@ -143,7 +143,7 @@ def print_plan(plan: Plan) -> None:
         ends = f"{short_device(channel.source)} -> {short_device(channel.destination)}"
         title = f"{ends}: {len(order.transfers)} transfers"
         rows = [
-            (t.rank, f"{t.priority:g}", size(t.bytes), f"{t.key.node}:{t.key.port}")
+            (t.rank, f"{t.priority:g}", in_words(t.bytes), f"{t.key.node}:{t.key.port}")
             for t in order.transfers[:_SHOWN_TRANSFERS]
         ]
         print_table(title, ["rank", "priority", "size", "tensor"], rows, words=["tensor"])

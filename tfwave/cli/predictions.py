@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfwave.cli.output import against_captured, console, print_table, size
+from tfwave.cli.output import against_captured, bandwidth, console, print_table
 from tfwave.whatif.predict import Prediction
 from tfwave.whatif.subject import Subject
 
@@ -82,8 +82,8 @@ def _remarks(subject: Subject, found: Sequence[Prediction], error: float | None)
     detail = f" ({source.detail})" if source.detail else ""
     yield f"costs: ops {source.ops}, transfers {source.transfers}{detail}"
     if (card := subject.network.card) is not None:
-        speed = size(card.bytes_per_second)
-        yield f"network cards: {speed}/s each as captured, fitted, off by {card.relative_error:.1%}"
+        speed = bandwidth(card.bytes_per_second)
+        yield f"network cards: {speed} each as captured, fitted, off by {card.relative_error:.1%}"
     for name, what in _ASSUMED.items():
         if any(name in one.change.label for one in found):
             yield f"{name}: an estimate, {what}"

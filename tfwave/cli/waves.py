@@ -12,11 +12,11 @@ import typer
 from tfwave.capture.bundle import Bundle, load_bundle
 from tfwave.capture.memory import captured_memory
 from tfwave.cli.inputs import Fetches
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device, size
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
 from tfwave.cli.wave_step import CapturedStep, training_of
-from tfwave.colocate.size import parse_size
 from tfwave.errors import BundleError
 from tfwave.memory.waves import room
+from tfwave.sizes import in_words, parse_size
 from tfwave.waves.pair import Pace
 from tfwave.waves.verdict import Choice, StepUse, WaveVerdict, judge_waves
 
@@ -167,9 +167,9 @@ def _print(judged: _Judged) -> None:
     console.print(
         f"{short_device(memory.profile.device)}: step {judged.step.found.step + 1} of {len(judged.bundle.steps)}, "
         f"{milliseconds(memory.seconds)}\n"
-        f"needs {size(memory.profile.peak)} of {size(judged.limit)} ({verdict.peak_share:.0%}), "
-        f"{size(memory.profile.resident)} of it resident, more than half for {verdict.above_half:.0%} of its time: "
-        f"{bound}, a batch {verdict.gang_batch:.2f} times as large fits\n"
+        f"needs {in_words(memory.profile.peak)} of {in_words(judged.limit)} ({verdict.peak_share:.0%}), "
+        f"{in_words(memory.profile.resident)} of it resident, more than half for {verdict.above_half:.0%} of its "
+        f"time: {bound}, a batch {verdict.gang_batch:.2f} times as large fits\n"
         f"keeps {judged.use.compute_share:.0%} of the compute units busy ({counted}): whatever runs beside it, no "
         f"more than x{judged.ceiling:.2f} its samples per second",
         soft_wrap=True,
@@ -189,9 +189,7 @@ def _print_offset(step: CapturedStep, graph: str, fetches: Sequence[str]) -> Non
     if isinstance(step.training, str):
         told = "not counted, without the graph: the two copies of each gradient that waves keep\n"
     else:
-        told = (
-            f"counted: two copies of all gradients that waves keep, {size(step.needs.gradient_bytes)} each\n"
-        )
+        told = f"counted: two copies of all gradients that waves keep, {in_words(step.needs.gradient_bytes)} each\n"
     if isinstance(step.offset, str):
         told += f"no offset for tick_tock: {step.offset}"
     else:
@@ -206,7 +204,7 @@ def _print_offset(step: CapturedStep, graph: str, fetches: Sequence[str]) -> Non
 def _row(judged: _Judged, choice: Choice) -> tuple[object, ...]:
     return (
         f"{choice.offset:.0%}",
-        size(choice.peak_bytes),
+        in_words(choice.peak_bytes),
         f"{choice.peak_bytes / judged.step.found.peak:.2f} x",
         "yes" if choice.batch >= 1 else "no",
         f"{choice.batch:.2f} x" if choice.batch > 0 else "none",

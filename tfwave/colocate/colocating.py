@@ -12,13 +12,13 @@ from tfwave.colocate.life import Life
 from tfwave.colocate.measure import insert_barriers, ledger_job, measure
 from tfwave.colocate.profile import ProfiledStep
 from tfwave.colocate.results import Results
-from tfwave.colocate.size import parse_size
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.memory.colocation import Colocation
 from tfwave.memory.waves import Rooms
 from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
 from tfwave.runtime.ledger import Ledger, LedgerFigures, load_barrier_op
 from tfwave.runtime.pool import pool_in_use, pool_limit
+from tfwave.sizes import in_words, parse_size
 
 _log = logging.getLogger("tfwave")
 
@@ -76,7 +76,9 @@ def _limit(wanted: str | int | None) -> int:
     pool = pool_limit()
     limit = pool if wanted is None else parse_size(wanted)
     if limit > pool:
-        raise PlanError(f"a limit of {limit} bytes is above the pool's, {pool}: set the pool up with more")
+        raise PlanError(
+            f"a limit of {in_words(limit)} is above the pool's, {in_words(pool)}: set the pool up with more"
+        )
     return limit
 
 
@@ -126,10 +128,10 @@ class _Colocating:
             groups = ", ".join(f"{job.name} in {len(job.groups)}" for job in found.plan.jobs)
             seconds, free = time.perf_counter() - begin, found.plan.limit_bytes
             _log.info(
-                "tfwave: planned in %.1f s into %d bytes of %d; node groups: %s",
+                "tfwave: planned in %.1f s into %s of %s; node groups: %s",
                 seconds,
-                free,
-                self.limit,
+                in_words(free),
+                in_words(self.limit),
                 groups,
             )
         return found.plan
@@ -137,7 +139,8 @@ class _Colocating:
     def _fit(self, profiled: Mapping[str, ProfiledStep]) -> Fit:
         left = self._left(profiled)
         if left < 1:
-            full = PlanError(f"the pool is full before any step: {pool_in_use()} bytes of {self.limit}")
+            taken = f"{in_words(pool_in_use())} of {in_words(self.limit)}"
+            full = PlanError(f"the pool is full before any step, with {taken} taken: raise the limit")
             return Fit(None, dict.fromkeys(profiled, full))
         by_priority = sorted(profiled, key=lambda name: -self.lives[name].job.priority)
         return fit([profiled[name].step for name in by_priority], left)

@@ -20,6 +20,7 @@ from tfwave.memory.schedule import (
     nothing_done,
 )
 from tfwave.memory.waves import can_finish, fits, room, waves
+from tfwave.sizes import in_words
 
 FINENESSES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Into how many parts the planner tries to cut each job's rise to its peak; 0 leaves its step in one group."""
@@ -70,8 +71,8 @@ class Colocation:
         check_slots(self.jobs, self.slots)
         if not fits(self.jobs, self.slots, self.limit_bytes):
             raise PlanError(
-                f"the slots take {self.peak_bytes} bytes by the model, which leaves too little of the limit of "
-                f"{self.limit_bytes}: plan again, or raise the limit"
+                f"the slots take {in_words(self.peak_bytes)} by the model, which leaves too little of the limit of "
+                f"{in_words(self.limit_bytes)}: plan again, or raise the limit"
             )
 
     @cached_property
@@ -163,16 +164,16 @@ def _rank(candidate: _Candidate) -> tuple[float, int, int]:
 def _no_room(jobs: Sequence[GroupedJob], limit_bytes: int) -> PlanError:
     """The error for jobs that do not even fit one after the other: about the one that needs the most."""
     usable = room(limit_bytes, 1)
-    limits = f"of the limit of {limit_bytes} bytes, {usable} are left by the margin"
+    limits = f"of the limit of {in_words(limit_bytes)}, {in_words(usable)} are left by the margin"
     for job in sorted(jobs, key=lambda job: (-job.peak, job.name)):
         if job.peak > usable:
             return PlanError(
-                f"the job '{job.name}' alone peaks at {job.peak} bytes by the model, and {limits}: "
+                f"the job '{job.name}' alone peaks at {in_words(job.peak)} by the model, and {limits}: "
                 "give it a smaller batch, or raise the limit"
             )
     largest = min(jobs, key=lambda job: (-job.needs[0], job.name))
     others = sum(job.resident for job in jobs) - largest.resident
     return PlanError(
-        f"the job '{largest.name}' peaks at {largest.peak} bytes beside the {others} that the other jobs hold "
-        f"between their steps, and {limits}: take fewer jobs, give it a smaller batch, or raise the limit"
+        f"the job '{largest.name}' peaks at {in_words(largest.peak)} beside the {in_words(others)} that the other "
+        f"jobs hold between their steps, and {limits}: take fewer jobs, give it a smaller batch, or raise the limit"
     )

@@ -14,10 +14,11 @@ from importlib import import_module
 from typing import Any
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.sizes import in_words
 
 MB = 1 << 20
 LEAST_LIMIT = 4 * MB
-"""TensorFlow takes the first 2 MB of a CPU pool, and counts limits in MB."""
+"""TensorFlow takes the first 2 MiB of a CPU pool, and counts limits in MiB."""
 POOL = "TF_CPU_ALLOCATOR_USE_BFC"
 LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
@@ -39,16 +40,16 @@ class AllocatorSettings:
     """How a process gets its memory. Only the limit matters on a CPU, whose pool always grows.
 
     Attributes:
-        limit_bytes: what the pool has; counted in whole MB (2**20 bytes), rounded down.
+        limit_bytes: what the pool has; counted in whole MiB (2**20 bytes), rounded down.
         device: the CPU, with all its logical devices, or each GPU.
         growth: take memory as it is needed, not all at the start.
         asynchronous: CUDA's own pool (`cudaMallocAsync`) in place of TensorFlow's. It keeps as much as the limit,
             but may take more.
         padding_fraction: a chunk that is under twice as large as asked for is given whole if that wastes less than
-            this share of the limit; 0: less than 128 MB, TensorFlow's default.
+            this share of the limit; 0: less than 128 MiB, TensorFlow's default.
 
     Raises:
-        EnforcerError: a limit under 4 MB, an unknown device, a fraction out of range, or options that exclude each
+        EnforcerError: a limit under 4 MiB, an unknown device, a fraction out of range, or options that exclude each
             other.
     """
 
@@ -61,7 +62,7 @@ class AllocatorSettings:
     def __post_init__(self) -> None:
         if self.limit_bytes < LEAST_LIMIT:
             raise EnforcerError(
-                f"a limit of {self.limit_bytes} bytes is out of range: give {LEAST_LIMIT} or more"
+                f"a limit of {in_words(self.limit_bytes)} is out of range: give {in_words(LEAST_LIMIT)} or more"
             )
         if self.device not in list(Device):
             raise EnforcerError(f"there is no allocator for {self.device!r}: give 'cpu' or 'gpu'")
@@ -105,7 +106,7 @@ def one_region() -> str:
     """Make the CPU's pool one region, so that what is freed can always coalesce; says so, and logs it.
 
     TensorFlow extends a pool by regions, twice as large each time, and never merges them. This allocates and frees
-    a tensor of 3 MB less than the limit, without touching its pages. Call it before the first other op.
+    a tensor of 3 MiB less than the limit, without touching its pages. Call it before the first other op.
 
     Raises:
         EnforcerError: the pool is not set up, or has not that much in one piece (which takes TensorFlow 10 s to
@@ -119,9 +120,10 @@ def one_region() -> str:
             tf.raw_ops.Empty(shape=[size * MB // 4], dtype=tf.float32)
     except tf.errors.ResourceExhaustedError as err:
         raise EnforcerError(
-            f"the pool of {limit} MB has no {size} MB in one piece any more: make it one region before the first op"
+            f"the pool of {limit} MiB has no {size} MiB in one piece any more: make it one region before "
+            "the first op"
         ) from err
-    (line,) = say([f"CPU pool of {limit} MB: one region of {size} MB or more"])
+    (line,) = say([f"CPU pool of {limit} MiB: one region of {size} MiB or more"])
     return line
 
 
@@ -161,7 +163,7 @@ def _limit_mb(environment: Mapping[str, str]) -> int:
 
 def _said(settings: AllocatorSettings, variables: Mapping[str, str | None]) -> list[str]:
     values = {name: f"{name}={value}" for name, value in variables.items()}
-    limit = f"{settings.limit_mb} MB"
+    limit = f"{settings.limit_mb} MiB"
     if settings.device == Device.CPU:
         return [
             f"CPU pool of {limit}: {values[POOL]}, {values[LIMIT]}",

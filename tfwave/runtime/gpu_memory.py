@@ -31,7 +31,7 @@ def limit_gpus(settings: AllocatorSettings) -> tuple[str, ...]:
             tf.config.set_logical_device_configuration(gpu, [limited])
     except RuntimeError as err:
         raise EnforcerError(f"the GPUs are already in use ({err}): limit them before the first op") from err
-    return say(f"{gpu.name}: a limit of {settings.limit_mb} MB" for gpu in gpus)
+    return say(f"{gpu.name}: a limit of {settings.limit_mb} MiB" for gpu in gpus)
 
 
 def gpu_options(settings: AllocatorSettings) -> Any:

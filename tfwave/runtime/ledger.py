@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from tfwave.errors import EnforcerError
 from tfwave.runtime import native
+from tfwave.sizes import in_words
 
 LONGEST_WAIT_SECONDS = 1e9
 
@@ -109,8 +110,8 @@ class Ledger:
     def __init__(self, alone_bytes: int, shared_bytes: int, wait_seconds: float = 60.0) -> None:
         if not 0 < shared_bytes <= alone_bytes <= _MOST_BYTES:
             raise EnforcerError(
-                f"a ledger of {alone_bytes} bytes for one job and {shared_bytes} for several: give two above 0, "
-                "the second no more than the first"
+                f"a ledger of {in_words(alone_bytes)} for one job and {in_words(shared_bytes)} for several: give "
+                "two above 0, the second no more than the first"
             )
         if not 0 < wait_seconds <= LONGEST_WAIT_SECONDS:
             raise EnforcerError(f"a wait of {wait_seconds} s: give more than 0 and at most 1e9 seconds")
@@ -235,8 +236,8 @@ def _check(job: LedgerJob, alone_bytes: int) -> None:
     peak = job.resident + max(*inside, *job.held)
     if peak > alone_bytes:
         raise EnforcerError(
-            f"the job '{job.name}' does not fit even alone: it takes {peak} bytes of {alone_bytes}: make the pool "
-            "larger or the job smaller"
+            f"the job '{job.name}' does not fit even alone: it takes {in_words(peak)} of "
+            f"{in_words(alone_bytes)}: make the pool larger or the job smaller"
         )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tfwave.errors import PlanError
 from tfwave.memory.waves import room
+from tfwave.sizes import in_words
 from tfwave.waves.cycles import CycleTable, Direction, cycle_table
 from tfwave.waves.iteration import Machine, Partition, iteration_seconds
 
@@ -44,8 +45,8 @@ def most_waves(partitions: Sequence[Partition], limit_bytes: int) -> int:
             return waves
     largest = max(device_peaks(cycle_table(len(partitions), 1), partitions))
     raise PlanError(
-        f"one wave alone peaks at {largest} bytes on a device, and of the limit of {limit_bytes} bytes, "
-        f"{usable} are left by the margin: cut the model into more partitions, or raise the limit"
+        f"one wave alone peaks at {in_words(largest)} on a device, and of the limit of {in_words(limit_bytes)}, "
+        f"{in_words(usable)} are left by the margin: cut the model into more partitions, or raise the limit"
     )
 
 

@@ -6,6 +6,7 @@ from itertools import accumulate
 from tfwave.errors import PlanError
 from tfwave.memory.step import StepMemory
 from tfwave.memory.waves import room
+from tfwave.sizes import in_words
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.overlap import two_wave_peaks
 from tfwave.waves.rewrite.gate import backward_order
@@ -33,8 +34,9 @@ def fitting_offset(training: Training, memory: StepMemory, limit_bytes: int, oth
     count = next((count for count, opened in enumerate(opens) if peaks[opened] <= usable), None)
     if count is None:
         raise PlanError(
-            f"two waves hold {min(peaks.values())} bytes at the least by the model, and of the limit of "
-            f"{limit_bytes} bytes, {usable} are left by the margins: take a smaller batch, or raise the limit"
+            f"two waves hold {in_words(min(peaks.values()))} at the least by the model, and of the limit of "
+            f"{in_words(limit_bytes)}, {in_words(usable)} are left by the margins: take a smaller batch, or "
+            "raise the limit"
         )
     return count / max(1, len(opens) - 1)
 

@@ -8,6 +8,7 @@ from tfwave.cost.model import vetted
 from tfwave.errors import PlanError
 from tfwave.memory.step import StepMemory
 from tfwave.memory.waves import room
+from tfwave.sizes import in_words
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.overlap import share_above_half
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds
@@ -129,8 +130,9 @@ def judge_waves(
         )
     if room(limit_bytes, 1) <= needs.fixed(1):
         raise PlanError(
-            f"the step on '{profile.device}' holds {profile.resident} resident bytes, and its pool {needs.others} "
-            f"others, which leaves nothing of the limit of {limit_bytes}: raise the limit"
+            f"the step on '{profile.device}' holds {in_words(profile.resident)} that are resident, and its pool "
+            f"{in_words(needs.others)} besides, which leaves nothing of the limit of "
+            f"{in_words(limit_bytes)}: raise the limit"
         )
     if not offsets or not all(0 <= offset <= 1 for offset in offsets):
         raise PlanError(f"tock can start at {list(offsets)} of a step: give shares from 0 to 1")
@@ -220,7 +222,7 @@ def _text(model: _Model, best: Choice) -> str:
 def _why(model: _Model, best: Choice) -> str:
     """What holds the waves back the most."""
     if best.batch <= 0:
-        return f"the limit does not hold what two waves hold whatever the batch, {model.needs.fixed(2)} bytes"
+        return f"the limit does not hold what two waves hold whatever the batch, {in_words(model.needs.fixed(2))}"
     if model.gang_batch >= 2:
         return f"the step is not bound by memory: a batch {model.gang_batch:.1f} times as large fits"
     lifted = {obstacle: _best(replace(model, lifted=obstacle).choices).speedup for obstacle in _Obstacle}

@@ -27,7 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tfwave.colocate
-from tfwave.colocate.size import parse_size
+from tfwave.sizes import parse_size
 
 POOL = "15MiB"
 tfwave.colocate.limit_memory(POOL)

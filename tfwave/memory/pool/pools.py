@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tfwave.errors import TfwaveError
 from tfwave.memory.pool.chunks import SYNCHRONISED, Chunk, FreeChunks
+from tfwave.sizes import in_words
 
 ALIGNMENT = 256
 """TensorFlow's: each chunk is a multiple of so many bytes."""
@@ -113,8 +114,9 @@ class _OnePool(ABC):
         chunk = self._find(stream, rounded)
         if chunk is None:
             raise PoolExhausted(
-                f"stream {stream} asks for {size} bytes of a pool of {self._size.usable}: {self.free_bytes} are "
-                f"free, {self.largest} in one piece: give a larger limit, or free earlier"
+                f"stream {stream} asks for {in_words(size)} of a pool of {in_words(self._size.usable)}: "
+                f"{in_words(self.free_bytes)} are free, {in_words(self.largest)} in one piece: "
+                "give a larger limit, or free earlier"
             )
         self._chunks.remove(chunk)
         given = self._size.given(rounded, chunk)

@@ -13,6 +13,7 @@ from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2, control_pb2_grpc
 from tfwave.runtime.control.address import UNIX, check_address
 from tfwave.runtime.control.credentials import Credentials
+from tfwave.sizes import in_words
 
 MESSAGE_BYTES = 32 << 20
 """Of the largest message, either way: a plan of over 100,000 transfers. Bigger ones are refused unread."""
@@ -144,10 +145,10 @@ class ControlClient:
         self.close()
 
     def _call(self, method: str, request: Any, timeout: float | None = None) -> Any:
-        if request.ByteSize() > MESSAGE_BYTES:
+        if (size := request.ByteSize()) > MESSAGE_BYTES:
             raise EnforcerError(
-                f"the plan takes {request.ByteSize()} bytes, a control service takes {MESSAGE_BYTES}: "
-                "give it only the orders of the channels that it sends on"
+                f"the plan takes {in_words(size)}, a control service takes {in_words(MESSAGE_BYTES)}: give it "
+                "only the orders of the channels that it sends on"
             )
         with self._translated():
             call = getattr(self._stub, method)

@@ -1,4 +1,4 @@
-"""Sizes of memory in words."""
+"""Sizes of memory, as people write and read them; all else has bytes."""
 
 import re
 
@@ -6,6 +6,16 @@ from tfwave.errors import PlanError
 
 _SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?i?b?)", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_KIB, _MIB = 2**10, 2**20
+
+
+def in_words(size: float) -> str:
+    """Bytes in MiB (2**20), less than that in KiB (2**10) or bytes; a whole number as one: 512 MiB."""
+    count = round(size)
+    if abs(count) < _KIB:
+        return f"{count} bytes"
+    unit, name = (_MIB, "MiB") if abs(count) >= _MIB else (_KIB, "KiB")
+    return f"{count / unit:,.{1 if count % unit else 0}f} {name}"
 
 
 def parse_size(text: str | int) -> int:
