@@ -8,13 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
 from tests.controlled import FakeHook, flood, open_channel, raw_call
 from tests.plans import plan_by_hand, refusal_of
-from tfwave.errors import EnforcerError
+from tfwave.errors import EnforcerError, PlanError
 from tfwave.graph.names import Channel
 from tfwave.plan.io import to_proto
 from tfwave.plan.plan import Plan
@@ -82,6 +83,16 @@ def test_plans_by_function_and_hooked_tasks(service: ControlServer, hook: FakeHo
             refused = raw_call(channel, "Install", request.SerializeToString())
             assert refused.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert hook.plan == plans
+
+
+@pytest.mark.parametrize("nothing", [None, {"f": None}, "plan.json"])
+def test_what_is_no_plan_is_not_sent(service: ControlServer, hook: FakeHook, nothing: Any) -> None:
+    with (
+        ControlClient(service.address) as client,
+        pytest.raises(PlanError, match="give a plan, as plan_bundle"),
+    ):
+        client.install(nothing)
+    assert hook.plan is None
 
 
 def test_a_setting_out_of_range_is_refused_with_its_plan(service: ControlServer, hook: FakeHook) -> None:
@@ -299,7 +310,8 @@ def test_a_message_past_the_limit_is_refused(service: ControlServer, hook: FakeH
 
 def test_a_client_sends_no_plan_past_the_limit() -> None:
     plan = plan_of("x" * (MESSAGE_BYTES // 2))  # the key repeats it
-    with ControlClient("127.0.0.1:1") as client, pytest.raises(EnforcerError, match="the plan takes 3355"):
+    says = r"the plan takes 32\.0 MiB, a control service takes 32 MiB: give it only"
+    with ControlClient("127.0.0.1:1") as client, pytest.raises(EnforcerError, match=says):
         client.install(plan)
 
 

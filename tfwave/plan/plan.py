@@ -1,7 +1,7 @@
 """The Plan: all that was decided about one graph. Left of it modules decide, right of it they enforce."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tfwave.cost.model import CostSource
@@ -108,6 +108,26 @@ class Plan:
     def transfers(self) -> tuple[PlannedTransfer, ...]:
         """The transfers of all channels."""
         return tuple(t for order in self.orders for t in order.transfers)
+
+
+ALL_FUNCTIONS = ""
+"""The plan of this function is for Sessions and for all functions that have none of their own."""
+
+
+def plans_by_function(plans: Plan | Mapping[str, Plan]) -> Mapping[str, Plan]:
+    """What may be installed, by TensorFlow's name of the function: one plan is for all.
+
+    Raises:
+        PlanError: neither a plan nor plans by name.
+    """
+    named = plans if isinstance(plans, Mapping) else {ALL_FUNCTIONS: plans}
+    for plan in named.values():
+        if not isinstance(plan, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]  # from untyped programs
+            raise PlanError(
+                f"what is to be installed is of the type {type(plan).__name__}: give a plan, as plan_bundle and "
+                "load_plan return it, or plans by the name of their function"
+            )
+    return named
 
 
 def check_version(version: int) -> None:

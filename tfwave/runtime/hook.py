@@ -7,7 +7,7 @@ from typing import Any
 
 from tfwave.errors import EnforcerError
 from tfwave.graph.names import Channel
-from tfwave.plan.plan import ChannelOrder, Plan
+from tfwave.plan.plan import ChannelOrder, Plan, plans_by_function
 from tfwave.proto import control_pb2
 from tfwave.runtime import native
 from tfwave.runtime.server_handle import server_handle
@@ -102,8 +102,11 @@ class Hook:
             plans: one plan for all graphs, or one for each function, by TensorFlow's name of it
                 (``__inference_step_64``). The plan of "" is for Sessions and for all functions that
                 have none of their own; without it those pass unordered.
+
+        Raises:
+            PlanError: neither.
         """
-        named = {"": plans} if isinstance(plans, Plan) else plans
+        named = plans_by_function(plans)
         orders = [(order, name) for name, plan in named.items() for order in plan.orders if order.transfers]
         rows = [row for order, function in orders for row in _rows(order, function)]
         functions = _texts(named)

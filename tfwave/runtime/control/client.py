@@ -9,7 +9,7 @@ import grpc
 
 from tfwave.errors import EnforcerError
 from tfwave.plan.io import to_proto
-from tfwave.plan.plan import Plan
+from tfwave.plan.plan import Plan, plans_by_function
 from tfwave.proto import control_pb2, control_pb2_grpc
 from tfwave.runtime.control.address import UNIX, check_address
 from tfwave.runtime.control.credentials import Credentials
@@ -88,13 +88,16 @@ class ControlClient:
         """Put one plan in force, or one for each function, as `Hook.install`; settings as in `Hook.configure`.
 
         With a lease, the plans are forgotten when the service hears of no one for so long.
+
+        Raises:
+            PlanError: neither a plan nor plans by function.
         """
         settings = _settings(enabled, deadline_seconds, bytes_per_second)
         request = control_pb2.InstallRequest(settings=settings, lease_seconds=lease_seconds)
         if isinstance(plans, Plan):
             request.plan.CopyFrom(to_proto(plans))
         else:
-            for function, plan in plans.items():
+            for function, plan in plans_by_function(plans).items():
                 request.plans.add(function=function, plan=to_proto(plan))
         return self._call("Install", request)
 

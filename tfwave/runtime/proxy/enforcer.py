@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from tfwave.errors import EnforcerError
-from tfwave.plan.plan import Plan
+from tfwave.plan.plan import Plan, plans_by_function
 from tfwave.proto import control_pb2
 from tfwave.runtime.native import tensorflow_version
 from tfwave.runtime.proxy.log import HandOffLog
@@ -16,7 +16,7 @@ from tfwave.runtime.proxy.outbox import Outbox
 from tfwave.runtime.proxy.pacer import Pacer
 from tfwave.runtime.proxy.relay import Parts, Relay
 from tfwave.runtime.proxy.sequencer import Sequencer
-from tfwave.runtime.proxy.table import ALL_FUNCTIONS, PlanTable
+from tfwave.runtime.proxy.table import PlanTable
 from tfwave.runtime.settings import check_settings
 
 _GRPC: Any = grpc  # untyped
@@ -99,9 +99,11 @@ class Proxy:
             plans: one plan for all graphs, or one for each function, by TensorFlow's name of it
                 (``__inference_step_64``). The plan of "" is for Sessions and for all functions that
                 have none of their own; without it those pass unordered.
+
+        Raises:
+            PlanError: neither.
         """
-        named = {ALL_FUNCTIONS: plans} if isinstance(plans, Plan) else plans
-        self._sequencer.install(PlanTable(named))
+        self._sequencer.install(PlanTable(plans_by_function(plans)))
 
     def remove(self) -> None:
         """Forget the plans; what is held is let go."""

@@ -6,11 +6,8 @@ from typing import NamedTuple
 
 from tfwave.graph.names import Channel, edge_source
 from tfwave.plan.discipline import Discipline
-from tfwave.plan.plan import ChannelOrder, Plan
+from tfwave.plan.plan import ALL_FUNCTIONS, ChannelOrder, Plan
 from tfwave.runtime.proxy.sends import GraphEdge
-
-ALL_FUNCTIONS = ""
-"""The plan of this function is for all graphs whose function has none of its own."""
 
 
 class PlannedChannel(NamedTuple):
