@@ -8,12 +8,15 @@ import pytest
 
 from tests.bundles import SERVER, small_bundle
 from tests.graphs import WORKER
+from tests.memory_steps import Step, bundle_of
+from tests.memory_steps import graph as one_task
 from tests.unit.conftest import Command, Ran
 from tfwave.capture.bundle import save_bundle
 from tfwave.graph.load import load_graph
 from tfwave.plan.io import load_plan, to_dict
 from tfwave.report.conformance import HandOff
 from tfwave.report.run import save_run
+from tfwave.version import __version__
 
 
 @pytest.fixture
@@ -167,13 +170,32 @@ def test_inspect_checks_a_plan(tfwave: Command, graph: Path, bundle: Path, tmp_p
     refused(tfwave("inspect", graph, "--plan", tmp_path / "gone"), "cannot read plan")
 
 
+def test_the_version_is_said(tfwave: Command) -> None:
+    assert tfwave("--version") == Ran(0, f"tfwave {__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", ["plan", "simulate"])
+def test_a_capture_of_one_task_has_no_order(tfwave: Command, tmp_path: Path, command: str) -> None:
+    step = Step()
+    step.run("a", 0, (4, 1), allocated=[4])
+    save_bundle(bundle_of([one_task(("a", "Const", []))], step.stats), tmp_path / "alone")
+    refused(tfwave(command, tmp_path / "alone"), "transfers nothing from task to task", "`tfwave memory`")
+
+
+def test_the_demo_refuses_wrong_names_before_it_starts_anything(tfwave: Command, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    refused(tfwave("demo", "--model", "NoNet", "-o", out), "no model 'NoNet'", "VGG16Like", "ResNet50, ")
+    refused(tfwave("demo", "--policy", "best", "-o", out), "no policy 'best'")
+    assert not out.exists()
+
+
 def run_of(place: Path, ranks: list[int]) -> Path:
     save_run(place, {m: [HandOff(1, "c", r, "TURN") for r in ranks] for m in ("unordered", "ordered")})
     return place
 
 
 def test_conformance_exits_0_1_and_2(tfwave: Command, tmp_path: Path) -> None:
-    refused(tfwave("conformance", tmp_path), "is not a run")
+    refused(tfwave("conformance", tmp_path), "is not a run", "give what `tfwave demo -o` wrote")
     assert tfwave("conformance", run_of(tmp_path, [0, 1])).code == 0
     ran = tfwave("conformance", run_of(tmp_path, [1, 0]), "--json")
     assert ran.code == 1

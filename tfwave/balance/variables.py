@@ -39,8 +39,8 @@ def placeable(
         groups[held.leader or held.name].append((node, held))
     if not groups:
         raise GraphError(
-            f"no variable is on a server (a task of the job '{holdings.job}'): give the whole graph or a capture "
-            "bundle, not a worker's partition"
+            f"no variable is on a server (a task of the job '{holdings.job}'): give the whole graph, not "
+            "a worker's partition, or a capture of a job with servers; --job names them"
         )
     moved = _Moved(holdings, transfers, costs)
     found = (_variable(leader, group, holdings, moved) for leader, group in groups.items())

@@ -166,7 +166,8 @@ def _load_manifest(path: Path) -> Manifest:
         manifest = Manifest.model_validate_json(path.read_bytes())
     except OSError as error:
         raise BundleError(
-            f"'{path.parent}' is not a capture bundle: {path.name}: {error.strerror}"
+            f"'{path.parent}' is not a capture bundle: {path.name}: {error.strerror}: give what "
+            "tfwave.capture_run or `tfwave demo` wrote"
         ) from error
     except ValidationError as error:
         first = error.errors()[0]

@@ -1,5 +1,7 @@
 """The `tfwave` command: one file per sub-command."""
 
+from typing import Annotated
+
 import typer
 
 from tfwave.cli.balance import balance_command
@@ -19,6 +21,7 @@ from tfwave.cli.rewrite import rewrite_command, undo_command
 from tfwave.cli.simulate import simulate_command
 from tfwave.cli.timeline_diff import timeline_diff_command
 from tfwave.cli.waves import waves_command
+from tfwave.version import __version__
 
 app = typer.Typer(
     name="tfwave",
@@ -28,6 +31,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tfwave {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version, and end."),
+    ] = False,
+) -> None:
+    """What every command takes."""
+
+
 app.command("doctor")(doctor_command)
 app.command("inspect")(inspect_command)
 app.command("plan")(plan_command)

@@ -9,6 +9,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from tfwave.cli.conformance import print_conformance
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, progress_console
 from tfwave.demo.cluster import DemoJob
+from tfwave.demo.model import check_model
 from tfwave.demo.run import Blocks, DemoResult, result_dict, run_demo
 from tfwave.order.registry import POLICY_NAMES, find_policy
 
@@ -39,7 +40,8 @@ def demo_command(  # noqa: PLR0913, PLR0917
 
       tfwave demo --model VGG16 --image 64 --servers 2 --json
     """
-    find_policy(policy)  # a wrong name is said at once
+    find_policy(policy)  # wrong names are said at once
+    check_model(model)
     job = DemoJob(servers, workers, rate * 1e6, model, image, batch)
     bar = Progress(
         SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=progress_console

@@ -1,9 +1,12 @@
 """The demo's job: a model of `tf_keras.applications`, variables on the servers, a replica on each worker."""
 
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from tfwave.errors import EnvironmentUnsupported, TfwaveError
@@ -17,6 +20,8 @@ _VGG16_CONVOLUTIONS = (
     *((512, 1), (512, 1), (512, 2), (512, 1), (512, 1), (512, 2)),
 )
 """Filters and stride."""
+
+_APPLICATION = re.compile(r" import ([A-Z]\w*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -63,14 +68,16 @@ def _placement(v1: Any, cluster: dict[str, list[str]], worker: int) -> Any:
 
 
 def network_maker(name: str) -> Callable[[int], Any]:
-    """What makes a network, with random weights, for images of a given side."""
-    keras = _keras()
+    """What makes a network, with random weights, for images of a given side.
+
+    Raises:
+        EnvironmentUnsupported, TfwaveError: as `check_model`.
+    """
+    check_model(name)
+    keras: Any = importlib.import_module("tf_keras")
     if name == VGG16_LIKE:
         return partial(_vgg16_like, keras)
-    make = getattr(keras.applications, name, None)
-    if not callable(make):
-        there = ", ".join([VGG16_LIKE, *(n for n in dir(keras.applications) if n[0].isupper())])
-        raise TfwaveError(f"tf_keras.applications has no model '{name}'; choose one of {there}")
+    make = getattr(keras.applications, name)
     return lambda image: make(weights=None, input_shape=(image, image, 3), classes=CLASSES)
 
 
@@ -84,8 +91,22 @@ def _vgg16_like(keras: Any, image: int) -> Any:
     return keras.Sequential([keras.Input((image, image, 3)), *convolutions, *head])
 
 
-def _keras() -> Any:
-    try:
-        return importlib.import_module("tf_keras")
-    except ImportError as error:
-        raise EnvironmentUnsupported("the demo needs tf_keras: pip install tf_keras") from error
+def check_model(name: str) -> None:
+    """Refuse what is no model, without importing tf_keras, which takes seconds.
+
+    Raises:
+        EnvironmentUnsupported: tf_keras is not installed.
+        TfwaveError: there is no such model; names those there are.
+    """
+    there = [VGG16_LIKE, *_applications()]
+    if name not in there:
+        raise TfwaveError(f"the demo has no model '{name}': choose one of {', '.join(there)}")
+
+
+def _applications() -> list[str]:
+    """The models of `tf_keras.applications`, by what its module imports."""
+    found = find_spec("tf_keras")
+    if found is None or found.origin is None:
+        raise EnvironmentUnsupported("the demo needs tf_keras: pip install tf_keras")
+    module = Path(found.origin).parent / "applications" / "__init__.py"
+    return sorted(_APPLICATION.findall(module.read_text()))

@@ -101,8 +101,9 @@ def _destinations(transfers: Sequence[Transfer], pulling: frozenset[str], device
     there = sorted({t.channel.destination for t in transfers})
     if not there:
         raise GraphError(
-            "the graph receives no tensor from another task (no _Recv with data): "
-            "give a partition graph of a worker, or a capture bundle"
+            "the step transfers nothing from task to task (no _Recv with data), so there is no order to plan: give "
+            "a worker's partition, or a graph or capture of a job on several tasks; what a captured step of one "
+            "task holds, `tfwave memory` tells"
         )
     if device is None:
         return sorted(pulling)

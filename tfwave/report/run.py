@@ -32,7 +32,9 @@ def load_run(directory: Path) -> dict[str, list[HandOff]]:
     try:
         run = _RUN.validate_json(path.read_bytes())
     except OSError as error:
-        raise BundleError(f"'{directory}' is not a run: {HAND_OFFS_FILE}: {error.strerror}") from error
+        raise BundleError(
+            f"'{directory}' is not a run: {HAND_OFFS_FILE}: {error.strerror}: give what `tfwave demo -o` wrote"
+        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "content"
