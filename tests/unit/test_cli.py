@@ -157,6 +157,8 @@ def test_inspect_shows_a_bundle(tfwave: Command, bundle: Path) -> None:
     ran = tfwave("inspect", bundle)
     assert ran.code == 0
     assert "2 steps, median 40.00 ms, 0 transfer events lost" in ran.out.replace("\n", " ")
+    assert "2.9 MiB │" in ran.out
+    assert re.search(r"│ +800\.\d Mbit/s │", ran.out)  # BYTES_PER_SECOND
 
 
 def test_inspect_checks_a_plan(tfwave: Command, graph: Path, bundle: Path, tmp_path: Path) -> None:
@@ -180,6 +182,9 @@ def test_a_capture_of_one_task_has_no_order(tfwave: Command, tmp_path: Path, com
     step.run("a", 0, (4, 1), allocated=[4])
     save_bundle(bundle_of([one_task(("a", "Const", []))], step.stats), tmp_path / "alone")
     refused(tfwave(command, tmp_path / "alone"), "transfers nothing from task to task", "`tfwave memory`")
+    shown = tfwave("inspect", tmp_path / "alone").out
+    assert "no transfers between tasks" in shown
+    assert "bandwidth" not in shown
 
 
 def test_the_demo_refuses_wrong_names_before_it_starts_anything(tfwave: Command, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`tfwave inspect`: what is in a graph or a bundle."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -104,9 +105,18 @@ def _print(found: dict[str, Any]) -> None:
         ["device", "nodes"],
         [(short_device(d), n) for d, n in found["devices"].items()],
     )
+    if found["channels"]:
+        _print_channels(found["channels"])
+    else:
+        console.print("no transfers between tasks: there is no order to plan")
+    if "capture" in found:
+        _print_capture(found["capture"])
+
+
+def _print_channels(channels: Sequence[dict[str, Any]]) -> None:
     print_table(
         "transfers between tasks",
-        ["from", "to", "data", "bytes", "control only"],
+        ["from", "to", "data", "size", "control only"],
         [
             (
                 short_device(c["source_device"]),
@@ -115,18 +125,20 @@ def _print(found: dict[str, Any]) -> None:
                 in_words(c["bytes"]),
                 c["control_only"],
             )
-            for c in found["channels"]
+            for c in channels
         ],
         words=["to"],
     )
-    if "capture" not in found:
-        return
-    capture = found["capture"]
+
+
+def _print_capture(capture: dict[str, Any]) -> None:
     console.print(
         f"captured with TensorFlow {capture['tensorflow']}: {capture['steps']} steps, median "
         f"{milliseconds(capture['median_step_seconds'])}, "
         f"{capture['missing_transfer_events']} transfer events lost"
     )
+    if not capture["links"]:
+        return
     print_table(
         "links, fitted (shared with all that ran beside)",
         ["from", "to", "bandwidth", "latency", "error"],
