@@ -56,11 +56,13 @@ def test_plan_prints_a_table(tfwave: Command, graph: Path, tmp_path: Path) -> No
     shown = " ".join(ran.out.split())
     for text in (
         "policy tic; costs: ops uniform",
+        "what to expect is not known: without times",
         "3 transfers",
-        "v3:0",
+        "│ unknown │ v3:0",
         "written to",
     ):
         assert text in shown
+    assert "step:" not in shown
 
 
 def test_plan_reads_standard_input(tfwave: Command, graph: Path) -> None:

@@ -122,7 +122,7 @@ def _print_channels(channels: Sequence[dict[str, Any]]) -> None:
                 short_device(c["source_device"]),
                 short_device(c["destination_device"]),
                 c["transfers"],
-                in_words(c["bytes"]),
+                "unknown" if c["transfers"] and not c["bytes"] else in_words(c["bytes"]),
                 c["control_only"],
             )
             for c in channels

@@ -26,12 +26,16 @@ from tfwave.cost.uniform import UniformCosts
 from tfwave.errors import MissingCost
 from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.io import save_plan, to_dict
-from tfwave.plan.plan import Plan
+from tfwave.plan.plan import Plan, PlannedTransfer, Predicted
 from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.planner.plan import URGENCY
 from tfwave.sizes import in_words
 
 _SHOWN_TRANSFERS = 20
+_UNTIMED = (
+    "what to expect is not known: without times each transfer counts as one, and each op as nothing; a capture "
+    "bundle has them, or give --costs FILE"
+)
 
 
 class Missing(StrEnum):
@@ -125,10 +129,35 @@ def _network(source: Source, policy: str, costs: Path | None) -> Network:
 
 def print_plan(plan: Plan) -> None:
     """Show a plan to people: what it promises, then the most urgent transfers of each channel."""
-    predicted, costs = plan.predicted, plan.costs
+    costs = plan.costs
     detail = f" ({costs.detail})" if costs.detail else ""
     console.print(
-        f"policy {plan.policy}; costs: ops {costs.ops}, transfers {costs.transfers}{detail}\n"
+        f"policy {plan.policy}; costs: ops {costs.ops}, transfers {costs.transfers}{detail}", soft_wrap=True
+    )
+    if costs == UniformCosts().source:
+        console.print(_UNTIMED, soft_wrap=True)
+    else:
+        _print_predicted(plan.predicted)
+    for order in plan.orders:
+        channel = order.channel
+        ends = f"{short_device(channel.source)} -> {short_device(channel.destination)}"
+        title = f"{ends}: {len(order.transfers)} transfers"
+        rows = [
+            (t.rank, f"{t.priority:g}", _size(t), f"{t.key.node}:{t.key.port}")
+            for t in order.transfers[:_SHOWN_TRANSFERS]
+        ]
+        print_table(title, ["rank", "priority", "size", "tensor"], rows, words=["tensor"])
+        if len(order.transfers) > _SHOWN_TRANSFERS:
+            console.print(f"... and {len(order.transfers) - _SHOWN_TRANSFERS} more (all with --json or -o)")
+
+
+def _size(transfer: PlannedTransfer) -> str:
+    """In words; a graph that was not captured does not tell."""
+    return in_words(transfer.bytes) if transfer.bytes else "unknown"
+
+
+def _print_predicted(predicted: Predicted) -> None:
+    console.print(
         f"predicted: makespan {milliseconds(predicted.makespan_seconds)}, "
         f"U {milliseconds(predicted.upper_seconds)}, L {milliseconds(predicted.lower_seconds)}, "
         f"E {predicted.efficiency:.3f}, S {predicted.speedup:.3f}\n"
@@ -138,14 +167,3 @@ def print_plan(plan: Plan) -> None:
         f"[bold]{predicted.verdict}[/bold]",
         soft_wrap=True,
     )
-    for order in plan.orders:
-        channel = order.channel
-        ends = f"{short_device(channel.source)} -> {short_device(channel.destination)}"
-        title = f"{ends}: {len(order.transfers)} transfers"
-        rows = [
-            (t.rank, f"{t.priority:g}", in_words(t.bytes), f"{t.key.node}:{t.key.port}")
-            for t in order.transfers[:_SHOWN_TRANSFERS]
-        ]
-        print_table(title, ["rank", "priority", "size", "tensor"], rows, words=["tensor"])
-        if len(order.transfers) > _SHOWN_TRANSFERS:
-            console.print(f"... and {len(order.transfers) - _SHOWN_TRANSFERS} more (all with --json or -o)")
