@@ -52,6 +52,11 @@ def test_a_bundle_reads_back(saved: Path) -> None:
     assert load_bundle(saved) == small_bundle()
 
 
+def test_a_place_may_be_a_string(tmp_path: Path) -> None:
+    save_bundle(small_bundle(), f"{tmp_path}/captured")
+    assert load_bundle(f"{tmp_path}/captured") == small_bundle()
+
+
 def test_what_is_in_the_directory(saved: Path) -> None:
     files = sorted(str(f.relative_to(saved)) for f in saved.rglob("*") if f.is_file())
     assert files == [

@@ -115,6 +115,12 @@ def test_others_are_not(server: Given, client: Given, why: str, files: Files) ->
     assert TOKEN not in str(caught.value)
 
 
+def test_files_may_be_strings(files: Files) -> None:
+    pem = _mutual(files)
+    named = Credentials(tls_cert=str(pem.tls_cert), tls_key=str(pem.tls_key), tls_ca=str(pem.tls_ca))
+    assert asked(named, named) == "fake"
+
+
 def test_tls_on_a_unix_socket_is_refused(files: Files, tmp_path: Path) -> None:
     with pytest.raises(EnforcerError, match="takes no TLS"):
         serve(FakeHook(), f"unix:{tmp_path}/control", _mutual(files))

@@ -65,6 +65,8 @@ def test_a_plan_reads_back(tmp_path: Path, name: str) -> None:
     save_plan(plan, tmp_path / name)
     assert load_plan(tmp_path / name) == plan
     assert (tmp_path / name).read_bytes().startswith(b"{") == name.endswith(".json")
+    save_plan(plan, f"{tmp_path}/as-text-{name}")
+    assert load_plan(f"{tmp_path}/as-text-{name}") == plan
 
 
 def test_json_has_the_names_of_the_proto_and_plain_numbers() -> None:

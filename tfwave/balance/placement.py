@@ -44,13 +44,13 @@ class Placement:
             )
 
 
-def save_placement(placement: Placement, path: Path) -> None:
+def save_placement(placement: Placement, path: str | Path) -> None:
     """Write a placement as JSON; one placement, one sequence of bytes.
 
     Raises:
         TfwaveError: the place cannot be written.
     """
-    write_whole(path, placement_json(placement).encode())
+    write_whole(Path(path), placement_json(placement).encode())
 
 
 def placement_json(placement: Placement) -> str:
@@ -60,14 +60,14 @@ def placement_json(placement: Placement) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def load_placement(path: Path) -> Placement:
+def load_placement(path: str | Path) -> Placement:
     """Read a placement.
 
     Raises:
         PlanError: the file cannot be read, is no placement, or is of another version; names it.
     """
     try:
-        document = _Document.model_validate_json(path.read_bytes())
+        document = _Document.model_validate_json(Path(path).read_bytes())
     except OSError as error:
         raise PlanError(f"cannot read placement '{path}': {error.strerror}") from error
     except ValidationError as error:

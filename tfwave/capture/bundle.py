@@ -126,9 +126,9 @@ def missing_transfers(graphs: Iterable[GraphDef], steps: Iterable[StepStats]) ->
     return [len(expected - traced_arrivals(step)) for step in steps]
 
 
-def save_bundle(bundle: Bundle, path: Path) -> None:
+def save_bundle(bundle: Bundle, path: str | Path) -> None:
     """Write a bundle directory, whole or not at all."""
-    with whole_directory(path) as target:
+    with whole_directory(Path(path)) as target:
         _save_messages(target / "graphs", bundle.graphs)
         _save_messages(target / "steps", bundle.steps)
         records = [{"step": i} | asdict(r) for i, step in enumerate(bundle.records) for r in step]
@@ -139,20 +139,21 @@ def save_bundle(bundle: Bundle, path: Path) -> None:
         (target / _MANIFEST).write_text(bundle.manifest.model_dump_json(indent=1) + "\n")
 
 
-def load_bundle(path: Path) -> Bundle:
+def load_bundle(path: str | Path) -> Bundle:
     """Read a bundle directory.
 
     Raises:
         BundleError: it is not a bundle, of another version, truncated or incomplete; names the file.
     """
-    manifest = _load_manifest(path / _MANIFEST)
-    graphs = _load_messages(path / "graphs", GraphDef)
-    steps = _load_messages(path / "steps", StepStats)
+    place = Path(path)
+    manifest = _load_manifest(place / _MANIFEST)
+    graphs = _load_messages(place / "graphs", GraphDef)
+    steps = _load_messages(place / "steps", StepStats)
     if not (graphs and steps):
         raise BundleError(f"bundle '{path}' has no graphs or no steps: capture it again")
     if len(steps) != len(manifest.steps):
         raise BundleError(f"bundle '{path}' holds {len(steps)} steps, but lists {len(manifest.steps)}")
-    _check_sums(path)
+    _check_sums(place)
     return Bundle(manifest, graphs, steps)
 
 

@@ -36,7 +36,7 @@ def capture_run(  # noqa: PLR0913
     fetches: Any,
     feed_dict: Any = None,
     *,
-    out: Path,
+    out: str | Path,
     steps: int = DEFAULT_STEPS,
     warmup: int = DEFAULT_WARMUP,
 ) -> Bundle:
@@ -57,7 +57,7 @@ def capture_run(  # noqa: PLR0913
 
 @contextmanager
 def capture_session(
-    session: Any, *, out: Path, steps: int = DEFAULT_STEPS, warmup: int = DEFAULT_WARMUP
+    session: Any, *, out: str | Path, steps: int = DEFAULT_STEPS, warmup: int = DEFAULT_WARMUP
 ) -> Generator["Tracer"]:
     """Trace the calls of `session.run` inside the block; at its end write a bundle to `out`.
 

@@ -21,26 +21,27 @@ from tfwave.proto import plan_pb2
 JSON_SUFFIX = ".json"
 
 
-def save_plan(plan: Plan, path: Path) -> None:
+def save_plan(plan: Plan, path: str | Path) -> None:
     """Write a plan; JSON if `path` ends in ``.json``, else binary."""
-    as_json = path.suffix == JSON_SUFFIX
+    target = Path(path)
+    as_json = target.suffix == JSON_SUFFIX
     write_whole(
-        path, plan_json(plan).encode() if as_json else to_proto(plan).SerializeToString(deterministic=True)
+        target, plan_json(plan).encode() if as_json else to_proto(plan).SerializeToString(deterministic=True)
     )
 
 
-def load_plan(path: Path) -> Plan:
+def load_plan(path: str | Path) -> Plan:
     """Read a plan in either form.
 
     Raises:
         PlanError: the file cannot be read, is not a plan, or breaks a plan's rules.
     """
     try:
-        data = path.read_bytes()
+        data = Path(path).read_bytes()
     except OSError as error:
         raise PlanError(f"cannot read plan '{path}': {error.strerror}") from error
     try:
-        return from_proto(_parse(data, path.suffix == JSON_SUFFIX))
+        return from_proto(_parse(data, Path(path).suffix == JSON_SUFFIX))
     except PlanError as error:
         raise PlanError(f"plan '{path}': {error}") from error
 

@@ -46,9 +46,9 @@ class Credentials:
     """
 
     token: str | None = field(default=None, repr=False)
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_ca: Path | None = None
+    tls_cert: str | Path | None = None
+    tls_key: str | Path | None = None
+    tls_ca: str | Path | None = None
 
     def __post_init__(self) -> None:
         if self.token is not None:
@@ -153,7 +153,7 @@ def _check_token(token: str, where: str) -> None:
         raise EnforcerError(f"{where} is malformed: give printable ASCII characters without spaces")
 
 
-def _pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:
+def _pair(certificate: str | Path, key: str | Path) -> tuple[bytes, bytes]:
     read = _read(certificate, "tls_cert"), _read(key, "tls_key")
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
@@ -169,7 +169,7 @@ def _pair(certificate: Path, key: Path) -> tuple[bytes, bytes]:
     return read
 
 
-def _authorities(file: Path) -> bytes:
+def _authorities(file: str | Path) -> bytes:
     read = _read(file, "tls_ca")
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
@@ -178,8 +178,8 @@ def _authorities(file: Path) -> bytes:
     return read
 
 
-def _read(file: Path, what: str) -> bytes:
+def _read(file: str | Path, what: str) -> bytes:
     try:
-        return file.read_bytes()
+        return Path(file).read_bytes()
     except OSError as err:
         raise EnforcerError(f"{what} '{file}' cannot be read ({err.strerror}): give a readable file") from err
