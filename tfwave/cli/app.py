@@ -39,7 +39,6 @@ def _say_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _common(
     version: Annotated[
         bool,
@@ -49,6 +48,7 @@ def _common(
     """What every command takes."""
 
 
+app.callback()(_common)
 app.command("doctor")(doctor_command)
 app.command("inspect")(inspect_command)
 app.command("plan")(plan_command)

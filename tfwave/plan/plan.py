@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
@@ -120,9 +121,9 @@ def plans_by_function(plans: Plan | Mapping[str, Plan]) -> Mapping[str, Plan]:
     Raises:
         PlanError: neither a plan nor plans by name.
     """
-    named = plans if isinstance(plans, Mapping) else {ALL_FUNCTIONS: plans}
+    named: Mapping[str, Any] = plans if isinstance(plans, Mapping) else {ALL_FUNCTIONS: plans}
     for plan in named.values():
-        if not isinstance(plan, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]  # from untyped programs
+        if not isinstance(plan, Plan):
             raise PlanError(
                 f"what is to be installed is of the type {type(plan).__name__}: give a plan, as plan_bundle and "
                 "load_plan return it, or plans by the name of their function"
