@@ -168,7 +168,7 @@ def _camel(name: str) -> str:
         (f"{OWN}:Nothing", f"there is no pass '{OWN}:Nothing'"),
         ("no.such.module:X", "there is no pass 'no.such.module:X'"),
         (f"{OWN}:chain", "is not a pass"),
-        ("recv_priority", "the pass recv_priority needs a plan: give --plan FILE"),
+        ("recv_priority", "needs a plan: give --plan FILE, as `tfwave plan` writes it, or parse_pipeline"),
     ],
 )
 def test_a_wrong_text_is_refused(text: str, message: str) -> None:

@@ -56,7 +56,10 @@ def build_pass(name: str, options: Mapping[str, Any], plan: Plan | None = None) 
 
 def _needed(plan: Plan | None, name: str) -> Plan:
     if plan is None:
-        raise PassError(f"the pass {name} needs a plan: give --plan FILE, as `tfwave plan` writes it")
+        raise PassError(
+            f"the pass {name} needs a plan: give --plan FILE, as `tfwave plan` writes it, or "
+            "parse_pipeline(text, plan)"
+        )
     return plan
 
 
