@@ -30,7 +30,7 @@ def test_waves_begin_as_early_as_they_fit(found: dict[str, Any], way: str) -> No
     assert 0 < chosen["offset"] <= 1
     assert chosen["peak"] <= found["limit"]
     (line,) = found[way]["said"]
-    assert line.startswith(f"tfwave: the offset of the waves is {chosen['offset']:.3f}: a peak of ")
+    assert line.startswith(f"tfwave: the offset of the waves is {chosen['offset']:.3f}: they need up to ")
     assert line.endswith(f"in a pool of {found['limit']}")
 
 

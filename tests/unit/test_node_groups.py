@@ -62,6 +62,12 @@ def test_the_transient_peak_is_above_the_level_before_the_group() -> None:
     assert [group.transient for group in node_groups(CHAIN, TRIANGLE, 10)] == [10, 15, 8, 0]
 
 
+def test_the_piece_is_the_most_that_one_op_asks_for_at_once() -> None:
+    """For what lives on, or as scratch; not for both together."""
+    groups = node_groups(CHAIN, profile_of(("a", 3, 9, 0), ("b", 7, 5, 0), ("c", 6, 4, 16)), 10)
+    assert [(group.ops, group.piece) for group in groups] == [(("a", "b"), 9), (("c",), 6)]
+
+
 def test_in_one_group_nothing_orders_the_ops() -> None:
     """Profiled in another order than by level, one group holds what was held then; two hold more."""
     view = GraphView.of(graph_of(a="", b="", c="a", d="b"))

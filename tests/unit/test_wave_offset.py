@@ -43,8 +43,8 @@ def test_an_offset_is_chosen_once(measured: list[Any], caplog: pytest.LogCapture
     assert choice.offset == 1 / 3
     assert measured == [("step", "batch", ["count"])]
     (line,) = caplog.messages
-    assert line.startswith("tfwave: the offset of the waves is 0.333: a peak of 10")
-    assert line.endswith(f"is predicted, in a pool of {in_words(wave_offset.pool_limit())}")
+    assert line.startswith("tfwave: the offset of the waves is 0.333: they need up to 10")
+    assert line.endswith(f"bytes by the model, in a pool of {in_words(wave_offset.pool_limit())}")
 
 
 def test_what_fits_nowhere_says_the_ways_out(monkeypatch: pytest.MonkeyPatch, measured: list[Any]) -> None:

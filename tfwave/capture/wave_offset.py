@@ -17,7 +17,7 @@ from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.rewritten import RewrittenStep
 from tfwave.runtime.waves.step import TracedStep
 from tfwave.sizes import in_words
-from tfwave.waves.fit import fitting_offset, wave_peaks
+from tfwave.waves.fit import fitting_offset, least_room
 from tfwave.waves.rewrite.training import Training
 
 _NUMBER = "or give the offset as a number"
@@ -90,11 +90,11 @@ def choose_offset(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> f
     gc.collect()  # the copies of the variables: graphs of functions are cycles
     limit = pool_limit()
     offset = fitting_offset(found.training, found.memory, limit, found.others)
-    (peak,) = wave_peaks(found.training, found.memory, [offset], found.others)
+    needed = least_room(found.training, found.memory, offset, found.others)
     _log.info(
-        "tfwave: the offset of the waves is %.3f: a peak of %s is predicted, in a pool of %s",
+        "tfwave: the offset of the waves is %.3f: they need up to %s by the model, in a pool of %s",
         offset,
-        in_words(peak),
+        in_words(needed),
         in_words(limit),
     )
     return offset
