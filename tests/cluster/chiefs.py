@@ -262,7 +262,7 @@ def checkpointed(directory: str, steps: int) -> dict[str, Any]:
 
 def cut(model: str) -> dict[str, Any]:
     """What arrives at a worker by the offline cut, of a function that has run."""
-    from tfwave.capture.function import capture_function
+    from tfwave.capture.function import cut_function
 
     chosen = strategy()
     coordinator = tf.distribute.coordinator.ClusterCoordinator(chosen)
@@ -271,7 +271,7 @@ def cut(model: str) -> dict[str, Any]:
     scheduled(coordinator, step, [data])
     with chosen.scope():
         concrete = step.get_concrete_function(data)
-    function = capture_function(concrete, "/job:worker/replica:0/task:0/device:CPU:0")
+    function = cut_function(concrete, "/job:worker/replica:0/task:0/device:CPU:0")
     keys = [t.key for t in function.pulls if "/job:ps" in t.key.channel.source]
     return {"function": function.name, "transfers": [(k.channel.source, k.node) for k in keys]}
 

@@ -61,7 +61,7 @@ class FunctionGraph:
         return {t.key: upstream[t.recv] & ~(1 << i) for i, t in enumerate(self.transfers)}
 
 
-def capture_function(concrete: Any, worker: str) -> FunctionGraph:
+def cut_function(concrete: Any, worker: str) -> FunctionGraph:
     """Cut a `ConcreteFunction` as TensorFlow does where `worker` (a full device name) runs it.
 
     Raises:

@@ -14,7 +14,7 @@ from tfwave.balance.result import Balance
 from tfwave.balance.solve import balance
 from tfwave.balance.variable import Variable
 from tfwave.balance.variables import placeable
-from tfwave.capture.function import capture_function
+from tfwave.capture.function import cut_function
 from tfwave.graph.transfer import find_transfers
 from tfwave.runtime.variables import servers_of, variables_placed
 
@@ -129,7 +129,7 @@ class Placed:
 
     def _pulled(self, concrete: Any) -> list[Variable]:
         """The variables of the function, and those that it does not use."""
-        function = capture_function(concrete, _WORKER)
+        function = cut_function(concrete, _WORKER)
         holdings = Holdings(function.view, known=self._captured(concrete))
         found = placeable(holdings, find_transfers(function.view).data, None)
         known = {name for variable in found for name in variable.names}

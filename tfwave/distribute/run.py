@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tfwave.capture.function import FunctionGraph, capture_function, function_name
+from tfwave.capture.function import FunctionGraph, cut_function, function_name
 from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import CostedFunction, function_costs
 from tfwave.distribute.figures import Figures, FunctionStep, figures_of
@@ -158,7 +158,7 @@ class Run:
         """Get to know a function: what pulls nothing is left alone."""
         name = function_name(concrete)
         try:
-            function = capture_function(concrete, self._devices[0])
+            function = cut_function(concrete, self._devices[0])
             if function.overlaps:
                 _refuse_proxies(self._servers.enforcers())
         except TfwaveError as err:
