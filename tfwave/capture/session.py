@@ -1,32 +1,25 @@
 """Capturing steps of a live `tf.compat.v1.Session`, local or on a cluster."""
 
 import importlib
-import os
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfwave.capture.bundle import (
-    BUNDLE_VERSION,
-    Bundle,
-    Manifest,
-    StepSummary,
-    expected_arrivals,
-    missing_transfers,
-    save_bundle,
-    traced_arrivals,
+from tfwave.capture.bundle import Bundle, expected_arrivals, save_bundle, traced_arrivals
+from tfwave.capture.timed import (
+    DEFAULT_STEPS,
+    DEFAULT_WARMUP,
+    TracedStep,
+    bundle_of,
+    check_counts,
+    timed,
 )
 from tfwave.errors import BundleError
 from tfwave.graph.marks import STEP_MARKER_OP
 from tfwave.graph.names import Channel
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
-from tfwave.runtime.machine import busy_seconds
-from tfwave.version import __version__
 
-DEFAULT_STEPS = 5
-DEFAULT_WARMUP = 2
 EXTRA_STEPS = 8
 """How many more steps are traced at most, for transfers whose events TensorFlow lost in all before."""
 
@@ -87,7 +80,7 @@ class Tracer:
         self._fetches: tuple[str, ...] | None = None
         self._graphs: tuple[GraphDef, ...] = ()
         self._unseen: frozenset[tuple[str, Channel]] = frozenset()
-        self._traced: list[tuple[float, float | None, StepStats]] = []
+        self._traced: list[TracedStep] = []
 
     @property
     def is_done(self) -> bool:
@@ -115,23 +108,14 @@ class Tracer:
         """
         if not self._traced:
             raise BundleError(f"no step was traced: run the session more than {self._warmup} times")
-        seconds, cores, traces = zip(*self._traced, strict=True)
-        missing = missing_transfers(self._graphs, traces)
-        manifest = Manifest(
-            version=BUNDLE_VERSION,
-            tfwave=__version__,
-            tensorflow=_tensorflow().__version__,
+        return bundle_of(
+            self._graphs,
+            self._traced,
             target=_text(self._session.sess_str),
             devices=sorted(device.name for device in self._session.list_devices()),
-            fetches=list(self._fetches or ()),
-            warmup_steps=self._warmup,
-            steps=[
-                StepSummary(seconds=s, missing_transfers=m, core_seconds=c)
-                for s, m, c in zip(seconds, missing, cores, strict=True)
-            ],
-            cores=os.cpu_count(),
+            fetches=self._fetches or (),
+            warmup=self._warmup,
         )
-        return Bundle(manifest, self._graphs, traces)
 
     def _traced_run(self, fetches: Any, feed_dict: Any) -> Any:
         v1 = _tensorflow().compat.v1
@@ -139,23 +123,19 @@ class Tracer:
             trace_level=v1.RunOptions.FULL_TRACE, output_partition_graphs=not self._graphs
         )
         metadata = v1.RunMetadata()
-        start, busy = time.perf_counter(), busy_seconds()
-        result = self._run(fetches, feed_dict, options, metadata)
-        seconds, worked = time.perf_counter() - start, busy_seconds()
-        core_seconds = None if busy is None or worked is None else worked - busy
+        result, taken = timed(lambda: self._run(fetches, feed_dict, options, metadata))
         if not self._graphs:
             self._graphs = tuple(_own_graph(graph) for graph in metadata.partition_graphs)
             self._unseen = expected_arrivals(self._graphs)
         stats = StepStats.FromString(metadata.step_stats.SerializeToString())
         self._unseen -= traced_arrivals(stats)
-        self._traced.append((seconds, core_seconds, stats))
+        self._traced.append(TracedStep(taken, stats))
         return result
 
 
 @contextmanager
 def _tracing(session: Any, steps: int, warmup: int) -> Generator[Tracer]:
-    if steps < 1 or warmup < 0:
-        raise BundleError(f"cannot trace {steps} steps after {warmup}: steps must be >= 1, warmup >= 0")
+    check_counts(steps, warmup)
     tracer = Tracer(session, steps, warmup)
     session.run = tracer.run
     try:

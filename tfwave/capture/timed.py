@@ -1,0 +1,84 @@
+"""Steps that were run, timed and traced, on their way into a bundle."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from tfwave.capture.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary, missing_transfers
+from tfwave.errors import BundleError
+from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
+from tfwave.runtime.machine import busy_seconds
+from tfwave.version import __version__
+
+DEFAULT_STEPS = 5
+DEFAULT_WARMUP = 2
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """What a call took: wall seconds, and what the cores worked meanwhile, None where that is not known."""
+
+    seconds: float
+    core_seconds: float | None
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """A step that ran."""
+
+    time: StepTime
+    stats: StepStats
+
+
+def check_counts(steps: int, warmup: int, least_warmup: int = 0) -> None:
+    """Refuse counts of steps that nobody can trace.
+
+    Raises:
+        BundleError: a count is out of range.
+    """
+    if steps < 1 or warmup < least_warmup:
+        raise BundleError(
+            f"cannot trace {steps} steps after {warmup}: steps must be >= 1, warmup >= {least_warmup}"
+        )
+
+
+def timed(run: Callable[[], Any]) -> tuple[Any, StepTime]:
+    """Run something; what it returns, and its time."""
+    start, busy = time.perf_counter(), busy_seconds()
+    result = run()
+    seconds, worked = time.perf_counter() - start, busy_seconds()
+    return result, StepTime(seconds, None if busy is None or worked is None else worked - busy)
+
+
+def bundle_of(  # noqa: PLR0913
+    graphs: Sequence[GraphDef],
+    traced: Sequence[TracedStep],
+    *,
+    target: str,
+    devices: Sequence[str],
+    fetches: Sequence[str],
+    warmup: int,
+) -> Bundle:
+    """The bundle of some steps that this process traced, after `warmup` others."""
+    stats = [step.stats for step in traced]
+    missing = missing_transfers(graphs, stats)
+    manifest = Manifest(
+        version=BUNDLE_VERSION,
+        tfwave=__version__,
+        tensorflow=import_module("tensorflow").__version__,
+        target=target,
+        devices=list(devices),
+        fetches=list(fetches),
+        warmup_steps=warmup,
+        steps=[
+            StepSummary(
+                seconds=step.time.seconds, missing_transfers=lost, core_seconds=step.time.core_seconds
+            )
+            for step, lost in zip(traced, missing, strict=True)
+        ],
+        cores=os.cpu_count(),
+    )
+    return Bundle(manifest, tuple(graphs), tuple(stats))
