@@ -36,6 +36,12 @@ def test_what_lives_on_is_a_tensor_and_what_does_not_is_scratch() -> None:
     assert memory.profile == MemoryProfile("CPU", taken, 100)
 
 
+def test_a_new_value_is_held_beside_the_old_one_until_that_is_freed() -> None:
+    ops = run("a", 0.0, 1.0), run("b", 10.0, 1.0), run("c", 20.0, 1.0)
+    trace = MemoryTrace(ops, (Allocation(STEP, "a", 64, 0.5),), ((12.0, 64),))
+    assert traced_memory(trace, NODES).tensors == (Tensor(("a",), 64, 0, 1, 1),)
+
+
 def test_nothing_was_traced() -> None:
     memory = traced_memory(MemoryTrace((), (), ()), NODES)
     assert (memory.begins, memory.tensors, memory.profile.peak) == ((), (), 0)

@@ -2,8 +2,8 @@
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.step import StepMemory, Tensor
@@ -24,12 +24,13 @@ def traced_memory(
     1. A buffer that is freed before the next op begins is scratch; else it is given back by the last op that had
        begun when it was freed.
     2. One that outlives the step, and is as large as one from before that was freed in it, takes its place, as a
-       variable's new value does: it counts as scratch.
+       variable's new value does: it counts as held until then.
     3. What an op allocates under a name that the graph has not, as in a function that is called, is that of the op
        that began last.
     """
-    begun = _begun(trace, nodes)
-    buffers = list(_buffers(trace, begun))
+    trace = settled(trace)
+    begun = begun_ops(trace, nodes)
+    buffers = list(traced_buffers(trace, begun))
     tensors = [
         Tensor((b.made.node,), b.made.bytes, b.born, b.born if b.dies is None else b.dies, b.dies)
         for b in sorted(buffers, key=lambda buffer: buffer.born)
@@ -45,14 +46,16 @@ def traced_memory(
 
 
 @dataclass(frozen=True)
-class _Begun:
+class Begun:
+    """A run of an op; seconds since the begin of the trace."""
+
     at: float
     node: str
     until: float
 
 
 @dataclass(frozen=True)
-class _Buffer:
+class Buffer:
     """With the places of the runs that made it and after which it is free; scratch where they are one."""
 
     made: Allocation
@@ -60,22 +63,33 @@ class _Buffer:
     dies: int | None
 
 
-def _buffers(trace: MemoryTrace, begun: Sequence[_Begun]) -> Iterator[_Buffer]:
+def settled(trace: MemoryTrace) -> MemoryTrace:
+    """Case 2 of `traced_memory`: such a buffer is freed instead of the one from before, which is told no more."""
+    freed: dict[int, list[float]] = defaultdict(list)
+    for at, size in trace.others:
+        freed[size].append(at)
+    made: list[Allocation] = []
+    for allocation in trace.allocations:
+        takes_a_place = allocation.freed is None and freed[allocation.bytes]
+        at = max(allocation.at, freed[allocation.bytes].pop(0)) if takes_a_place else allocation.freed
+        made.append(replace(allocation, freed=at))
+    others = sorted((at, size) for size, times in freed.items() for at in times)
+    return replace(trace, allocations=tuple(made), others=tuple(others))
+
+
+def traced_buffers(trace: MemoryTrace, begun: Sequence[Begun]) -> Iterator[Buffer]:
+    """What the ops of a settled step allocated, by the other cases of `traced_memory`."""
     begins = [run.at for run in begun]
     runs_of: Mapping[str, list[int]] = defaultdict(list)
     for place, run in enumerate(begun):
         runs_of[run.node].append(place)
-    replaced = Counter(size for _, size in trace.others)
     for allocation in trace.allocations:
         born = _born(allocation, begins, runs_of)
         dies = None if allocation.freed is None else max(born, bisect_right(begins, allocation.freed) - 1)
-        if dies is None and replaced[allocation.bytes]:
-            replaced[allocation.bytes] -= 1
-            dies = born
-        yield _Buffer(allocation, born, dies)
+        yield Buffer(allocation, born, dies)
 
 
-def _ops(begun: Sequence[_Begun], buffers: Sequence[_Buffer]) -> list[OpMemory]:
+def _ops(begun: Sequence[Begun], buffers: Sequence[Buffer]) -> list[OpMemory]:
     takes: Counter[int] = Counter()
     gives: Counter[int] = Counter()
     scratch: dict[int, list[Allocation]] = defaultdict(list)
@@ -86,7 +100,7 @@ def _ops(begun: Sequence[_Begun], buffers: Sequence[_Buffer]) -> list[OpMemory]:
         takes[buffer.born] += buffer.made.bytes
         if buffer.dies is not None:
             gives[buffer.dies] += buffer.made.bytes
-    most = [_most(scratch[place]) for place in range(len(begun))]
+    most = [most_at_once(scratch[place]) for place in range(len(begun))]
     beside = _beside(begun, most)
     return [
         OpMemory(run.node, takes[place], most[place], gives[place], beside[place])
@@ -94,7 +108,7 @@ def _ops(begun: Sequence[_Begun], buffers: Sequence[_Buffer]) -> list[OpMemory]:
     ]
 
 
-def _beside(begun: Sequence[_Begun], scratch: Sequence[int]) -> list[int]:
+def _beside(begun: Sequence[Begun], scratch: Sequence[int]) -> list[int]:
     """Per run: the scratch of those that began before it, and still run when it begins."""
     found: list[int] = []
     running: list[int] = []
@@ -105,11 +119,11 @@ def _beside(begun: Sequence[_Begun], scratch: Sequence[int]) -> list[int]:
     return found
 
 
-def _begun(trace: MemoryTrace, nodes: Collection[str]) -> list[_Begun]:
+def begun_ops(trace: MemoryTrace, nodes: Collection[str]) -> list[Begun]:
     """The runs of the graph's ops; a cheap one is known by what it allocated only."""
     ran = {run.node for run in trace.ops}
     runs = [
-        _Begun(run.start_seconds, run.node, run.start_seconds + run.seconds)
+        Begun(run.start_seconds, run.node, run.start_seconds + run.seconds)
         for run in trace.ops
         if run.node in nodes
     ]
@@ -117,7 +131,7 @@ def _begun(trace: MemoryTrace, nodes: Collection[str]) -> list[_Begun]:
     for allocation in trace.allocations:
         if allocation.node in nodes and allocation.node not in ran:
             cheap.setdefault(allocation.node, allocation.at)
-    runs += [_Begun(at, node, at) for node, at in cheap.items()]
+    runs += [Begun(at, node, at) for node, at in cheap.items()]
     return sorted(runs, key=lambda run: (run.at, run.node))
 
 
@@ -128,8 +142,8 @@ def _born(allocation: Allocation, begins: Sequence[float], runs_of: Mapping[str,
     return own[-1] if own else running
 
 
-def _most(buffers: Sequence[Allocation]) -> int:
-    """The most that is held at once."""
+def most_at_once(buffers: Iterable[Allocation]) -> int:
+    """The most bytes that are held at once."""
     held = most = 0
     for _, change in sorted(_changes(buffers)):
         held += change
@@ -137,7 +151,7 @@ def _most(buffers: Sequence[Allocation]) -> int:
     return most
 
 
-def _changes(buffers: Sequence[Allocation]) -> Iterator[tuple[float, int]]:
+def _changes(buffers: Iterable[Allocation]) -> Iterator[tuple[float, int]]:
     for buffer in buffers:
         yield buffer.at, buffer.bytes
         if buffer.freed is not None:
