@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tfwave.capture.advice import advise_overlap as advise_overlap
     from tfwave.capture.bundle import Bundle as Bundle
     from tfwave.capture.bundle import load_bundle as load_bundle
+    from tfwave.capture.call import capture_function as capture_function
     from tfwave.capture.plan import plan_bundle as plan_bundle
     from tfwave.capture.session import capture_run as capture_run
     from tfwave.capture.session import capture_session as capture_session
@@ -48,6 +49,7 @@ _HOMES = {
     "Server": "tfwave.runtime.server",
     "TfwaveError": "tfwave.errors",
     "advise_overlap": "tfwave.capture.advice",
+    "capture_function": "tfwave.capture.call",
     "capture_run": "tfwave.capture.session",
     "capture_session": "tfwave.capture.session",
     "in_grappler": "tfwave.runtime.live.grappler",

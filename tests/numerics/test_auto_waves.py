@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import tfwave
 from tests.numerics.test_colocate import said_by
+from tfwave.sizes import in_words
 from tfwave.errors import EnforcerError
 from tfwave.keras import TickTockCallback
 
@@ -31,7 +32,7 @@ def test_waves_begin_as_early_as_they_fit(found: dict[str, Any], way: str) -> No
     assert chosen["peak"] <= found["limit"]
     (line,) = found[way]["said"]
     assert line.startswith(f"tfwave: the offset of the waves is {chosen['offset']:.3f}: they need up to ")
-    assert line.endswith(f"in a pool of {found['limit']}")
+    assert line.endswith(f"in a pool of {in_words(found['limit'])}")
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -27,6 +27,7 @@ PUBLIC = [
     "__version__",
     "advise_overlap",
     "balance",
+    "capture_function",
     "capture_run",
     "capture_session",
     "colocate",

@@ -12,7 +12,7 @@ from tfwave.runtime.trace import memory
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace, read_memory, trace_memory
 from tfwave.runtime.trace.xplane import OpRun
 
-_STATS = ("addr", "allocation_bytes", "id", "tf_op", "a", "b")
+_STATS = ("addr", "allocation_bytes", "id", "tf_op", "bytes_allocated", "a", "b")
 _EVENTS = ("MemoryAllocation", "MemoryDeallocation", "Other")
 UNKNOWN = r"TensorFlow 2\.99\.0 has not the ProfilerSession"
 
@@ -78,6 +78,12 @@ def test_what_was_there_before_is_another_matter() -> None:
     found = read_memory(space([frees(5, 9, 64)]))
     assert found.allocations == ()
     assert found.others == ((pytest.approx(5e-6), 64),)
+
+
+def test_the_pool_tells_what_all_have_in_it() -> None:
+    (taken, at, stats), freed = takes(10, 7, 100, "a"), frees(20, 7, 100)
+    found = read_memory(space([(taken, at, stats | {"bytes_allocated": 900}), freed]))
+    assert found.pool == ((pytest.approx(10e-6), 900), (pytest.approx(20e-6), 0))
 
 
 def test_the_step_is_the_one_that_allocated_most_by_the_graph() -> None:

@@ -8,9 +8,11 @@ from tfwave.capture.bundle import Bundle
 from tfwave.capture.memory import CapturedMemory
 from tfwave.cli.inputs import open_graphs
 from tfwave.errors import BundleError, GraphError, PlanError, TfwaveError
+from tfwave.graph.functions.nodes import ARG_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
 from tfwave.passes.text import build_pass
+from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
 from tfwave.waves.fit import fitting_offset, pool_needs
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.rewrite.training import Training
@@ -82,5 +84,10 @@ def _traced(bundle: Bundle) -> GraphItem:
     if more:
         raise BundleError(
             f"the step ran in {len(more) + 1} parts, and tick_tock takes the whole graph: give it with --graph"
+        )
+    if any(node.op in ARG_OPS and node.attr["T"].type == DT_RESOURCE for node in graph.node):
+        raise BundleError(
+            "the step is a tf.function, whose trace does not tell which buffers are gradients: in waves, let "
+            'offset="auto" choose'
         )
     return GraphItem(graph)

@@ -22,8 +22,17 @@ def bytes_of(batch: tuple[Any, ...]) -> int:
 
 def captured_bytes(function: Any, batch: tuple[Any, ...]) -> int:
     """What the trace of a `tf.function` for a batch reads from outside: variables, those of optimizers too."""
-    captured: list[Any] = function.get_concrete_function(*batch).captured_inputs
-    return sum(_variable_bytes(tensor) or _bytes(tensor) for tensor in captured)
+    return sum(_captured_bytes(function.get_concrete_function(*batch)))
+
+
+def input_bytes(concrete: Any) -> list[int]:
+    """What a trace is given, by the place among its arguments: the value of a variable, or a tensor of known shape.
+
+    0 for all else.
+    """
+    captured = _captured_bytes(concrete)
+    own = concrete.graph.inputs[: len(concrete.graph.inputs) - len(captured)]
+    return [*map(_known_bytes, own), *captured]
 
 
 def out_of_pool(value: Any) -> Any:
@@ -46,6 +55,14 @@ def _bytes(leaf: Any) -> int:
         return 0
     size = getattr(leaf.dtype, "itemsize", None) or getattr(leaf.dtype, "size", None) or 0
     return math.prod(map(int, leaf.shape)) * int(size)
+
+
+def _captured_bytes(concrete: Any) -> list[int]:
+    return [_variable_bytes(tensor) or _bytes(tensor) for tensor in concrete.captured_inputs]
+
+
+def _known_bytes(tensor: Any) -> int:
+    return _bytes(tensor) if tensor.shape.is_fully_defined() else 0
 
 
 def _variable_bytes(handle: Any) -> int:

@@ -21,7 +21,7 @@ from tfwave.runtime.native import tensorflow_version
 from tfwave.runtime.trace.xplane import OpRun, read_trace
 
 _ALLOCATION, _DEALLOCATION = b"MemoryAllocation", b"MemoryDeallocation"
-_ADDRESS, _BYTES, _STEP, _OP = b"addr", b"allocation_bytes", b"id", b"tf_op"
+_ADDRESS, _BYTES, _POOL, _STEP, _OP = b"addr", b"allocation_bytes", b"bytes_allocated", b"id", b"tf_op"
 _HOST = b"/host:CPU"
 _OPTIONS = {"host_tracer_level": 3, "device_tracer_level": 0, "python_tracer_level": 0}
 _PROFILER = "tensorflow.python.profiler.internal._pywrap_profiler"
@@ -44,12 +44,14 @@ class Allocation:
 class MemoryTrace:
     """What was run and allocated while the process was traced, by time.
 
-    `others` has the bytes of each buffer from before that was freed in it, with the time.
+    `others` has the bytes of each buffer from before that was freed in it, with the time; `pool` those that all had
+    in the pool, after each allocation and each free.
     """
 
     ops: tuple[OpRun, ...]
     allocations: tuple[Allocation, ...]
     others: tuple[tuple[float, int], ...]
+    pool: tuple[tuple[float, int], ...] = ()
 
     def of_step(self, nodes: Container[str]) -> "MemoryTrace":
         """What the step did that allocated the most by these nodes."""
@@ -133,7 +135,8 @@ def read_memory(data: bytes) -> MemoryTrace:
         key=lambda event: (event.at, event.takes, event.address),
     )
     made, others = _paired(events)
-    return MemoryTrace(read_trace(data).ops, tuple(made), tuple(others))
+    pool = tuple((event.at, event.pool) for event in events)
+    return MemoryTrace(read_trace(data).ops, tuple(made), tuple(others), pool)
 
 
 def _paired(events: Iterable["_PoolEvent"]) -> tuple[list[Allocation], list[tuple[float, int]]]:
@@ -172,6 +175,7 @@ class _PoolEvent:
     takes: bool
     address: int
     bytes: int
+    pool: int
     step: int
     node: str
 
@@ -194,8 +198,7 @@ def _pool_event(event: XEvent, stats: Mapping[int, bytes], at: float, *, takes: 
         name = stats.get(stat.metadata_id, b"")
         if name == _OP:
             node = stats.get(stat.ref_value, b"") or stat.str_value
-        elif name in {_ADDRESS, _BYTES, _STEP}:
+        elif name in {_ADDRESS, _BYTES, _POOL, _STEP}:
             numbers[name] = stat.uint64_value or stat.int64_value
-    return _PoolEvent(
-        at, takes, numbers[_ADDRESS], numbers[_BYTES], numbers[_STEP], node.decode(errors="replace")
-    )
+    told = (numbers[_ADDRESS], numbers[_BYTES], numbers[_POOL], numbers[_STEP])
+    return _PoolEvent(at, takes, *told, node.decode(errors="replace"))

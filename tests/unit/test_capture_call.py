@@ -1,0 +1,69 @@
+"""The trace of a function's step, told as that of a session's; and which functions have none."""
+
+import pytest
+
+from tests.memory_steps import DEVICE, bundle_of, graph
+from tfwave.capture.call import _on_one_cpu
+from tfwave.capture.memory import CapturedMemory, captured_memory
+from tfwave.capture.memory.told import step_stats
+from tfwave.capture.memory.traced import traced_memory
+from tfwave.errors import BundleError
+from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.runtime.trace.memory import Allocation, MemoryTrace
+from tfwave.runtime.trace.xplane import OpRun
+
+STEP, BESIDE = 3, 1000
+GRAPH = graph(("v", "_Arg", []), ("a", "Neg", ["v"]), ("b", "Neg", ["a"]), ("c", "Neg", ["b"]))
+OPS = tuple(OpRun(STEP, node, "Neg", at, 1e-3) for node, at in (("a", 0.1), ("b", 0.2), ("c", 0.3)))
+MADE = (
+    Allocation(STEP, "a", 512, 0.1001, 0.21),
+    Allocation(STEP, "b", 256, 0.2001, 0.2002),
+    Allocation(STEP, "b", 768, 0.2003),
+)
+
+
+def told(*others: tuple[float, int]) -> CapturedMemory:
+    trace = MemoryTrace(OPS, MADE, others, ((0.1, BESIDE + 64 + 512),))
+    return captured_memory(bundle_of([GRAPH], step_stats(trace, GRAPH, {"v": 64})))
+
+
+def test_it_tells_what_the_trace_does() -> None:
+    found = told()
+    profile = traced_memory(MemoryTrace(OPS, MADE, ()), {"a", "b", "c"}, DEVICE, 64).profile
+    assert (found.memory.profile.device, found.memory.profile.resident) == (DEVICE, 64)
+    assert list(found.memory.profile.ops[1:]) == list(profile.ops)
+    assert found.memory.profile.peak == profile.peak == 64 + 512 + 256 + 768
+    assert [(tensor.names, tensor.bytes) for tensor in found.memory.tensors] == [
+        (("a:0",), 512),
+        (("b:0",), 768),
+    ]
+
+
+def test_a_variables_new_value_is_held_beside_the_old_one_until_that_is_freed() -> None:
+    """Case 2: then it takes its place. Case 4: where that is larger, it was there when the first op began."""
+    after = [held for _, held in told((0.31, 768)).memory.held]
+    assert after == [64, 64 + 512, 64 + 768, 64]
+    assert told((0.31, 768)).memory.curve[-1][1] == 64
+    larger = told((0.31, 800)).memory
+    assert larger.profile.peak == 64 + 800 + 512 + 256 + 768
+    assert larger.curve[-1][1] == 64 + 768
+
+
+def test_a_step_without_ops() -> None:
+    with pytest.raises(BundleError, match=r"computes nothing .*: capture one that trains"):
+        step_stats(MemoryTrace((), (), ()), GRAPH, {})
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("/job:localhost/replica:0/task:0/device:GPU:0", r"GPU:0: place all of it on one CPU"),
+        (f"{DEVICE[:-1]}1", "CPU:0, .*CPU:1: place all of it"),
+    ],
+)
+def test_a_step_on_other_devices_is_refused(device: str, message: str) -> None:
+    other = GraphDef.FromString(GRAPH.SerializeToString())
+    for node in other.node:
+        node.device = device
+    with pytest.raises(BundleError, match=message):
+        _on_one_cpu([other] if "GPU" in device else [GRAPH, other])

@@ -1,0 +1,88 @@
+"""The trace of a step of this process, told as TensorFlow tells that of a session's step."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from tfwave.capture.memory.traced import Begun, Buffer, begun_ops, most_at_once, settled, traced_buffers
+from tfwave.errors import BundleError
+from tfwave.proto.tensorflow_pb2 import AllocationRecord, GraphDef, NodeExecStats, StepStats
+from tfwave.runtime.trace.memory import Allocation, MemoryTrace
+
+
+def step_stats(trace: MemoryTrace, graph: GraphDef, given: Mapping[str, int]) -> StepStats:
+    """What the nodes of a graph, all on one device, did in their step; `given` has the bytes of its arguments.
+
+    1. What an op allocated that is still held when the next one begins is an output. The trace does not tell ports:
+       they are numbered as they were allocated. Nor does it tell which op gives out the buffer of an input.
+    2. What outlives the step is an output, unless it takes the place of something as large (`traced_memory`).
+    3. Arguments are there when the first op begins.
+    4. So is what was freed in the step without something as large in its place, as a variable's old value is if the
+       pool gave the new one a larger or smaller piece: it counts as allocated by the first op.
+
+    Raises:
+        BundleError: no op of the graph was traced.
+    """
+    nodes = {node.name for node in graph.node}
+    of_step = settled(trace.of_step(nodes))
+    begun = begun_ops(of_step, nodes)
+    if not begun:
+        raise BundleError("the step computes nothing that a trace tells of: capture one that trains")
+    made: dict[int, list[Buffer]] = defaultdict(list)
+    for buffer in (*traced_buffers(of_step, begun), *_found(of_step, begun)):
+        made[buffer.born].append(buffer)
+    first = begun[0].at
+    events = [_event(Begun(first, name, first), [given[name]]) for name in sorted(given) if given[name]]
+    events += [_allocating(run, made[place], trace.pool) for place, run in enumerate(begun)]
+    for number, output in enumerate((output for event in events for output in event.output), 1):
+        output.tensor_description.allocation_description.allocation_id = number  # no two share a buffer
+    stats = StepStats()
+    stats.dev_stats.add(device=graph.node[0].device, node_stats=events)
+    return stats
+
+
+def _found(trace: MemoryTrace, begun: Sequence[Begun]) -> Iterator[Buffer]:
+    """Case 4."""
+    for at, size in trace.others:
+        dies = bisect_right(begun, at, key=lambda run: run.at) - 1
+        yield Buffer(Allocation(0, begun[0].node, size, begun[0].at, at), 0, max(0, dies))
+
+
+def _allocating(run: Begun, buffers: Sequence[Buffer], pool: Sequence[tuple[float, int]]) -> NodeExecStats:
+    outputs = [buffer.made.bytes for buffer in buffers if buffer.dies != buffer.born]
+    event = _event(run, outputs)
+    if buffers:
+        scratch = most_at_once([buffer.made for buffer in buffers if buffer.dies == buffer.born])
+        event.memory.add(
+            peak_bytes=sum(outputs) + scratch,
+            allocator_bytes_in_use=_level(pool, run.until),
+            allocation_records=[record for buffer in buffers for record in _records(buffer.made)],
+        )
+    return event
+
+
+def _event(run: Begun, outputs: Sequence[int]) -> NodeExecStats:
+    begin, end = round(run.at * 1e9), round(run.until * 1e9)
+    event = NodeExecStats(
+        node_name=run.node,
+        all_start_micros=begin // 1000,
+        all_start_nanos=begin,
+        op_end_rel_nanos=end - begin,
+        all_end_rel_nanos=end - begin,
+    )
+    for slot, size in enumerate(outputs):
+        event.output.add(slot=slot).tensor_description.allocation_description.allocated_bytes = size
+    return event
+
+
+def _records(made: Allocation) -> list[AllocationRecord]:
+    taken = AllocationRecord(alloc_micros=int(made.at * 1e6), alloc_bytes=made.bytes)
+    if made.freed is None:
+        return [taken]
+    return [taken, AllocationRecord(alloc_micros=int(made.freed * 1e6), alloc_bytes=-made.bytes)]
+
+
+def _level(pool: Sequence[tuple[float, int]], at: float) -> int:
+    """What all had in the pool by then."""
+    place = bisect_right(pool, at, key=lambda told: told[0])
+    return pool[place - 1][1] if place else 0
