@@ -8,9 +8,9 @@ import tensorflow as tf
 
 import tfwave
 from tests.numerics.test_colocate import said_by
-from tfwave.sizes import in_words
 from tfwave.errors import EnforcerError
 from tfwave.keras import TickTockCallback
+from tfwave.sizes import in_words
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
 
