@@ -14,7 +14,7 @@ from tfwave.colocate.profile import ProfiledStep
 from tfwave.colocate.results import Results
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.memory.colocation import Colocation
-from tfwave.memory.waves import Rooms
+from tfwave.memory.waves import Rooms, room
 from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
 from tfwave.runtime.ledger import Ledger, LedgerFigures, load_barrier_op
 from tfwave.runtime.pool import pool_in_use, pool_limit
@@ -146,10 +146,13 @@ class _Colocating:
         return fit([profiled[name].step for name in by_priority], left)
 
     def _ledger(self, plan: Colocation, free: int) -> Ledger:
-        """Of so many bytes, of which a part is kept: see `run`, and the margins of `Rooms`."""
+        """Of so many bytes, of which a part is kept: see `run`, and the margins of `room` and `Rooms`.
+
+        A group that runs alone may take as much as a whole step: there may be less than was planned with.
+        """
         residents = sum(job.resident for job in plan.jobs)
-        rooms = Rooms.of(plan.jobs, free)
-        return Ledger(max(1, rooms.alone - residents), max(1, rooms.shared - residents), self.wait_seconds)
+        alone, shared = room(free, 1) - residents, Rooms.of(plan.jobs, free).shared - residents
+        return Ledger(max(1, alone), max(1, shared), self.wait_seconds)
 
     def _with_barriers(
         self, ledger: Ledger, plan: Colocation, profiled: Mapping[str, ProfiledStep]

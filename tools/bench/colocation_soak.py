@@ -42,7 +42,7 @@ from tensorflow.python.eager.cancellation import (  # noqa: E402
 from tfwave.colocate.life import Life, Run  # noqa: E402
 from tfwave.colocate.measure import TRACED_STEPS, insert_barriers, ledger_job, measure  # noqa: E402
 from tfwave.memory.colocation import Colocation, colocate  # noqa: E402
-from tfwave.memory.waves import Rooms  # noqa: E402
+from tfwave.memory.waves import Rooms, room  # noqa: E402
 from tfwave.runtime.ledger import Ledger, LedgerJob, load_barrier_op  # noqa: E402
 from tfwave.runtime.pool import pool_in_use  # noqa: E402
 
@@ -270,8 +270,7 @@ def soak(iterations: int, seed: int) -> dict[str, object]:
 def _ledger(plan: Colocation, free: int) -> Ledger:
     """As in `tfwave.colocate.run`."""
     residents = sum(job.resident for job in plan.jobs)
-    rooms = Rooms.of(plan.jobs, free)
-    return Ledger(rooms.alone - residents, rooms.shared - residents, HANGS_SECONDS)
+    return Ledger(room(free, 1) - residents, Rooms.of(plan.jobs, free).shared - residents, HANGS_SECONDS)
 
 
 def _found(value: Value | None, life: Life) -> Value:
