@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from tfwave.errors import GraphError, PassError
 from tfwave.graph.flow_regions import flow_regions, is_entry
 from tfwave.graph.marks import BARRIER_OP, added_by
-from tfwave.graph.partition.signatures import ARG_OPS, RETVAL_OPS
+from tfwave.graph.partition.colocate import PINNED_OPS
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.proto.tensorflow_pb2 import AttrValue
-
-_BORDER = ARG_OPS | RETVAL_OPS
-"""TensorFlow keeps no control edge of these: it makes a function of each partition, and they its signature."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +114,9 @@ class _Parts:
                         f"counter_barrier: nodes '{first}' and '{name}' belong to one branch or loop, and are in "
                         "two groups: put them into one"
                     )
+        # TensorFlow keeps no control edge of arguments and results: they are the signature of a partition
         self._group = [
-            -1 if node.op in _BORDER else self._owner.get(region, -1)
+            -1 if node.op in PINNED_OPS else self._owner.get(region, -1)
             for node, region in zip(view.nodes, regions, strict=True)
         ]
         self._members = [list[int]() for _ in groups]

@@ -127,7 +127,8 @@ def measure_step(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> Me
     for _ in range(TRACED_STEPS):
         held = pool_in_use()
         _, trace = trace_memory(lambda: alone(args, carried))
-        memory = traced_memory(trace.of_step(nodes), _ran(trace.of_step(nodes)))
+        of_step = trace.of_step(nodes)
+        memory = traced_memory(of_step, _ran(of_step))
         steps.append(MeasuredStep(training, memory, held + besides))
     return max(steps, key=lambda found: found.memory.profile.peak + found.others)
 

@@ -72,6 +72,16 @@ def run(jobs: Sequence[Job], memory_limit: str | int | None = None, *, wait_seco
     return _Colocating(jobs, limit, wait_seconds).run()
 
 
+def open_ledger(plan: Colocation, free: int, wait_seconds: float) -> Ledger:
+    """A ledger of so many bytes, of which a part is kept: see `run`, and the margins of `room` and `Rooms`.
+
+    A group that runs alone may take as much as a whole step: there may be less than was planned with.
+    """
+    residents = sum(job.resident for job in plan.jobs)
+    alone, shared = room(free, 1) - residents, Rooms.of(plan.jobs, free).shared - residents
+    return Ledger(max(1, alone), max(1, shared), wait_seconds)
+
+
 def _limit(wanted: str | int | None) -> int:
     pool = pool_limit()
     limit = pool if wanted is None else parse_size(wanted)
@@ -103,9 +113,9 @@ class _Colocating:
         plan = self._planned(profiled) if profiled else None
         if plan is None:
             return self._results(None, None)
-        with self._ledger(plan, plan.limit_bytes) as ledger:
+        with open_ledger(plan, plan.limit_bytes, self.wait_seconds) as ledger:
             barred = self._with_barriers(ledger, plan, profiled)
-        with self._ledger(plan, self.limit - pool_in_use()) as ledger:
+        with open_ledger(plan, self.limit - pool_in_use(), self.wait_seconds) as ledger:
             train_beside(ledger, self._joined(ledger, plan, barred))
         return self._results(plan, ledger.figures())
 
@@ -144,15 +154,6 @@ class _Colocating:
             return Fit(None, dict.fromkeys(profiled, full))
         by_priority = sorted(profiled, key=lambda name: -self.lives[name].job.priority)
         return fit([profiled[name].step for name in by_priority], left)
-
-    def _ledger(self, plan: Colocation, free: int) -> Ledger:
-        """Of so many bytes, of which a part is kept: see `run`, and the margins of `room` and `Rooms`.
-
-        A group that runs alone may take as much as a whole step: there may be less than was planned with.
-        """
-        residents = sum(job.resident for job in plan.jobs)
-        alone, shared = room(free, 1) - residents, Rooms.of(plan.jobs, free).shared - residents
-        return Ledger(max(1, alone), max(1, shared), self.wait_seconds)
 
     def _with_barriers(
         self, ledger: Ledger, plan: Colocation, profiled: Mapping[str, ProfiledStep]

@@ -39,10 +39,10 @@ from tensorflow.python.eager.cancellation import (  # noqa: E402
     CancellationManagerContext,
 )
 
+from tfwave.colocate.colocating import open_ledger  # noqa: E402
 from tfwave.colocate.life import Life, Run  # noqa: E402
 from tfwave.colocate.measure import TRACED_STEPS, insert_barriers, ledger_job, measure  # noqa: E402
 from tfwave.memory.colocation import Colocation, colocate  # noqa: E402
-from tfwave.memory.waves import Rooms, room  # noqa: E402
 from tfwave.runtime.ledger import Ledger, LedgerJob, load_barrier_op  # noqa: E402
 from tfwave.runtime.pool import pool_in_use  # noqa: E402
 
@@ -256,21 +256,15 @@ def soak(iterations: int, seed: int) -> dict[str, object]:
     limit = parse_size(POOL) - pool_in_use() - sum(step.constant_bytes for step in steps)
     plan = colocate([step.step for step in steps], limit)
     visitors: list[Visitor] = []
-    with _ledger(plan, limit) as ledger:
+    with open_ledger(plan, limit, HANGS_SECONDS) as ledger:
         for place, grouped in enumerate(plan.jobs):
             run = _found(insert_barriers(lives[place], grouped, steps[place].item, ledger), lives[place])
             chance = random.Random(f"{seed} {grouped.name}")
             visitors.append(
                 Visitor(jobs[place], ledger_job(grouped, 0), run, batches, alone[grouped.name], chance)
             )
-    with _ledger(plan, parse_size(POOL) - pool_in_use()) as ledger:
+    with open_ledger(plan, parse_size(POOL) - pool_in_use(), HANGS_SECONDS) as ledger:
         return _visits(ledger, visitors, plan, iterations) | {"seed": seed}
-
-
-def _ledger(plan: Colocation, free: int) -> Ledger:
-    """As in `tfwave.colocate.run`."""
-    residents = sum(job.resident for job in plan.jobs)
-    return Ledger(room(free, 1) - residents, Rooms.of(plan.jobs, free).shared - residents, HANGS_SECONDS)
 
 
 def _found(value: Value | None, life: Life) -> Value:
