@@ -192,14 +192,23 @@ class Bench:
     def _modelled(self, model: str, way: str) -> int:
         """About the same by the model, at least 1."""
         copies = 1 if way == GANG else 2
-        running = 2 if way == AUTO else 1
-        each = FIRST_BATCH
+        resident = self.work.traced(model, FIRST_BATCH).captured.memory.profile.resident
+        held = room(self.pool, 2 if way == AUTO else 1) - copies * resident
+        batch = self._holding(model, held // (2 if way == REPLICAS else 1))
+        return max(1, batch // (2 if way == GANG else 1))
+
+    def _holding(self, model: str, held: int) -> int:
+        """About the batch whose step holds so many bytes at its peak, besides what it always holds.
+
+        By the line through two profiles: much of a peak may not grow with the batch.
+        """
+        before, batch, peak = 0, FIRST_BATCH, 0
         for _ in range(GUESSES):
-            profile = self.work.traced(model, each).captured.memory.profile
-            slope = (profile.peak - profile.resident) / each
-            free = room(self.pool, running) - copies * profile.resident
-            each = max(1, int(free / slope / (2 if way in (GANG, REPLICAS) else 1)))
-        return each
+            profile = self.work.traced(model, batch).captured.memory.profile
+            slope = (profile.peak - profile.resident - peak) / (batch - before)
+            before, peak = batch, profile.peak - profile.resident
+            batch = max(before + 1, int(before + (held - peak) / slope))
+        return batch
 
     def _case(self, model: str, way: str, each: int) -> Case | None:
         """None where no offset fits, or there is no batch."""
