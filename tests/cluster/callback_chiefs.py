@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import tfwave
 import tfwave.distribute
 import tfwave.keras
 from tests.cluster.chiefs import strategy
+from tests.cluster.cluster import wait_until
 
 EPOCHS, STEPS = 4, 200
 
@@ -79,7 +79,7 @@ def events(directory: Path) -> dict[str, list[float]]:
 
 
 def failed(which: str) -> dict[str, Any]:
-    """A fit that a callback's exception ends, after it was ordered."""
+    """A fit that a callback's exception ends, after it was ordered; nothing looks after it any more."""
     keras = __import__("keras" if which == "keras" else "tf_keras")
     chosen = tfwave.distribute.wrap(strategy(), "tic")
     schedule = tfwave.distribute.schedule_of(chosen)
@@ -98,11 +98,9 @@ def failed(which: str) -> dict[str, Any]:
     ]
     with contextlib.suppress(Stop):
         fit(which, model_of(keras, chosen), keras, callbacks)
-    end = time.monotonic() + 20
-    while schedule.settings != before and time.monotonic() < end:
-        time.sleep(0.05)
-    threads = [t.name for t in threading.enumerate() if t.name == "tfwave-fit"]
-    return {**seen, "restored": schedule.settings == before, "watching": len(threads)}
+    wait_until(lambda: schedule.settings == before, 20)
+    wait_until(lambda: all(thread.name != "tfwave-fit" for thread in threading.enumerate()), 100)
+    return {**seen, "restored": schedule.settings == before}
 
 
 def unwrapped() -> dict[str, Any]:

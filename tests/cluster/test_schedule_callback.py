@@ -63,7 +63,6 @@ def test_an_exception_leaves_the_strategy_as_it_was(servers: Job, which: str) ->
     assert found["during"] == "tac"
     assert found["ordered"] == 1
     assert found["restored"]
-    assert found["watching"] == 0
 
 
 def test_a_strategy_must_be_wrapped(servers: Job) -> None:

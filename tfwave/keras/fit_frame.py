@@ -38,9 +38,9 @@ class FitFrame:
         while self._runs():
             if self._released.wait(_POLL_SECONDS):
                 break
-        self._frame = None  # it keeps the model alive
         if not self._released.is_set():
             self._on_end()
+        self._frame = None  # perhaps the last that holds the model: TensorFlow may take seconds to end it
 
     def _runs(self) -> bool:
         frame: FrameType | None = _INTERPRETER._current_frames().get(self._thread_id)
