@@ -2,6 +2,7 @@
 
 import math
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 
 _VERBOSE = 3  # below it, TensorFlow leaves out cheap ops
 _CONNECT_SECONDS = 5.0
 _BEGIN_SECONDS = 0.1  # a refusal, or the begin of the trace, takes a round trip
+_LAST_EVENTS_SECONDS = 0.05
+"""A step returns a moment before the threads that ran it end their events; what has not ended is not in a trace."""
 _ANSWER_SECONDS = 60.0
 _HOST = "host"
 _NO_SESSION = "tfwave"
@@ -87,6 +90,7 @@ class Profiler:
         try:
             with self._translated():
                 if not asked.call.done():
+                    time.sleep(_LAST_EVENTS_SECONDS)
                     self._terminate(TerminateRequest(session_id=asked.session), timeout=_ANSWER_SECONDS)
                 response: ProfileResponse = asked.call.result(timeout=_ANSWER_SECONDS)
             return response.xspace or self._written(asked)
