@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.grouped import limit_for
-from tests.memory_steps import Step, bundle_of, graph
+from tests.memory_steps import Step, bundle_of, counted, graph
 from tests.unit.conftest import Command
-from tfwave.capture.bundle import save_bundle
+from tfwave.capture.bundle import load_bundle, save_bundle
 from tfwave.memory.waves import room
 
 MB = 1_000_000
@@ -50,6 +50,13 @@ def test_room_for_one_at_a_time_gains_nothing(tfwave: Command, captured: Path) -
     ran = tfwave("colocate", captured, captured, "--memory", str(limit_for(PEAK)))
     assert ran.code == 0
     assert "no gain expected, as there is room for one at a time" in " ".join(ran.out.split())
+
+
+def test_busy_cores_gain_nothing(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    save_bundle(counted(load_bundle(captured), 0.18), tmp_path / "busy")
+    ran = tfwave("colocate", tmp_path / "busy", tmp_path / "busy", "--memory", "8MB")
+    shown = " ".join(ran.out.split())
+    assert "no gain expected, as the steps keep the cores busy (busy 90%, busy-2 90%): 30.00 ms" in shown
 
 
 def test_jobs_that_do_not_fit(tfwave: Command, captured: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What the planner of co-located jobs chooses, and what it refuses."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation, JobStep, colocate
 from tfwave.memory.profile import MemoryProfile, OpMemory
-from tfwave.memory.schedule import GroupedJob, Turn, in_turn
+from tfwave.memory.schedule import CONTENTION, GroupedJob, Turn, in_turn
 from tfwave.memory.waves import ALONE_MARGIN, SHARED_MARGIN, can_finish, fits, room, waves
 
 
@@ -153,9 +154,32 @@ def test_jobs_of_different_models() -> None:
     assert found.slowed(found.jobs[1]) == 16 / 2 - 1
 
 
+def test_steps_that_keep_all_units_busy_take_turns() -> None:
+    """Case 1: side by side they would only slow each other. Case 2: there is something to gain."""
+    busy = [replace(step(name), compute_share=0.9) for name in "ab"]
+    assert colocate(busy, 1000).is_in_turn
+    assert colocate(busy, 1000).seconds == 16
+    half = replace(busy[0], compute_share=0.5)
+    found = colocate([half, busy[1]], 1000)
+    assert not found.is_in_turn
+    assert found.seconds == pytest.approx(8 * (1 + CONTENTION * 0.4))
+
+
+def test_what_hardly_saves_anything_runs_in_turn_unless_a_job_minds() -> None:
+    large, small = step("large"), step("small", seconds=0.04)
+    assert colocate([large, small], 1000).is_in_turn
+    assert not colocate([replace(large, slowed_at_most=0), small], 1000).is_in_turn
+
+
+@pytest.mark.parametrize("share", [0, 1.01, math.nan])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(PlanError, match=f"'a' keeps a share of {share} busy"):
+        replace(step("a"), compute_share=share)
+
+
 def test_three_jobs_share_two_units() -> None:
     found = colocate([step(name) for name in "abc"], 1000)
-    assert (found.seconds, found.peak_bytes) == (12, 120)
+    assert (found.seconds, found.peak_bytes) == (8 * (1 + CONTENTION / 2), 120)
     assert colocate([step(name, 40, 1) for name in "abc"], limit_for(40)).seconds == 6
 
 

@@ -10,6 +10,7 @@ from tests.grouped import group, grouped, random_jobs, slots_of
 from tfwave.errors import PlanError
 from tfwave.memory.pairing import algorithm_one
 from tfwave.memory.schedule import (
+    CONTENTION,
     GroupedJob,
     Slot,
     Turn,
@@ -145,9 +146,15 @@ def test_a_slot_takes_as_long_as_its_longest_group() -> None:
     assert modelled_seconds((A, slow), in_turn((A, slow))) == 4 + 5.5
 
 
+def test_busy_jobs_slow_each_other() -> None:
+    busy = replace(A, compute_share=0.75)
+    assert modelled_seconds((busy, B), slots_of("a0+b0 a1+b1 a2 a3")) == 2 * (1 + CONTENTION * 0.25) + 2
+    assert modelled_seconds((busy, B), in_turn((busy, B))) == 6
+
+
 def test_three_groups_share_two_units() -> None:
     jobs = grouped("a", 1), grouped("b", 1), grouped("c", 1)
-    assert modelled_seconds(jobs, slots_of("a0+b0+c0")) == 1.5
+    assert modelled_seconds(jobs, slots_of("a0+b0+c0")) == 1 + CONTENTION * 0.5
     assert modelled_seconds(jobs, slots_of("a0+b0 c0")) == 2
 
 

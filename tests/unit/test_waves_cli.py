@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from grappler_passes.tick_tock import TickTock
-from tests.memory_steps import DEVICE, Step, bundle_of, graph
+from tests.memory_steps import DEVICE, Step, bundle_of, counted, graph
 from tests.unit.conftest import Command
 from tests.unit.test_wave_fit import chain_item
-from tfwave.capture.bundle import Bundle, StepSummary, load_bundle, save_bundle
+from tfwave.capture.bundle import load_bundle, save_bundle
 from tfwave.graph.load import load_graph
 from tfwave.memory.waves import room
 from tfwave.passes.text import parse_pipeline
@@ -34,13 +34,6 @@ def save(path: Path, core_seconds: float | None) -> Path:
     made = bundle_of([graph(("c", "Const", []), *takes, *gives, *rest)], step.stats)
     save_bundle(counted(made, core_seconds), path)
     return path
-
-
-def counted(bundle: Bundle, core_seconds: float | None) -> Bundle:
-    """With a step of 100 ms on two cores that worked so long."""
-    summary = StepSummary(seconds=0.1, missing_transfers=0, core_seconds=core_seconds)
-    known = {"steps": [summary], "cores": 2}
-    return replace(bundle, manifest=bundle.manifest.model_copy(update=known))
 
 
 @pytest.fixture

@@ -74,6 +74,11 @@ class Manifest(BaseModel):
         known = [step.core_seconds for step in self.steps if step.core_seconds is not None]
         return statistics.median(known) / self.cores if known and self.cores else 0.0
 
+    @property
+    def compute_share(self) -> float | None:
+        """Of the cores, that the median step keeps busy, as far as nothing else ran there; None: not known."""
+        return min(1.0, self.machine_seconds / self.median_seconds) if self.machine_seconds else None
+
 
 @dataclass(frozen=True)
 class Bundle:

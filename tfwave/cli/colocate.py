@@ -76,6 +76,7 @@ def _document(found: Advice) -> dict[str, Any]:
                 "resident_bytes": job.resident,
                 "peak_bytes": job.peak,
                 "seconds": job.seconds,
+                "compute_share": job.compute_share,
                 "batch_scale_alone": found.alone_scales[name],
             }
             for name, job in sorted(found.whole.items())
@@ -139,8 +140,15 @@ def _verdict(found: Advice) -> str:
     fits = f"fits: predicted peak {in_words(plan.peak_bytes)} of {in_words(found.limit_bytes)}"
     times = f"{milliseconds(plan.seconds)} for a step of each, {milliseconds(plan.in_turn_seconds)} in turn"
     if plan.is_in_turn:
-        return f"{fits}; no gain expected, as there is room for one at a time: {times}"
+        return f"{fits}; no gain expected, as {_why_in_turn(found)}: {times}"
     return f"{fits}; predicted: {times}"
+
+
+def _why_in_turn(found: Advice) -> str:
+    if not found.is_busy:
+        return "there is room for one at a time"
+    shares = ", ".join(f"{name} {job.compute_share:.0%}" for name, job in sorted(found.whole.items()))
+    return f"the steps keep the cores busy ({shares})"
 
 
 def _times(scale: float) -> str:

@@ -117,12 +117,12 @@ def _counted_share(bundle: Bundle) -> float:
     Raises:
         BundleError: the bundle does not say.
     """
-    busy = bundle.manifest.machine_seconds
-    if not busy:
+    share = bundle.manifest.compute_share
+    if share is None:
         raise BundleError(
             "the bundle does not say how busy the cores were: give --compute-share, or capture it again"
         )
-    return min(1.0, busy / bundle.manifest.median_seconds)
+    return share
 
 
 def _document(judged: _Judged) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tfwave.capture.memory import captured_memory
 from tfwave.errors import PlanError
 from tfwave.memory.colocation import Colocation, JobStep, colocate
 from tfwave.memory.groups import NodeGroup, levelled
-from tfwave.memory.schedule import GroupedJob, nothing_done
+from tfwave.memory.schedule import HALF, GroupedJob, Turn, in_turn, modelled_seconds, nothing_done
 from tfwave.memory.waves import can_finish
 
 _PARTS = 100
@@ -43,10 +43,20 @@ class Advice:
         """Each job with its step in one group, by name."""
         return {
             step.name: GroupedJob(
-                step.name, levelled(step.view, step.profile, step.costs).whole, step.profile.resident
+                step.name,
+                levelled(step.view, step.profile, step.costs).whole,
+                step.profile.resident,
+                compute_share=step.compute_share,
             )
             for step in self.steps
         }
+
+    @cached_property
+    def is_busy(self) -> bool:
+        """Would the steps only slow each other if they ran side by side, were there room?"""
+        jobs = tuple(self.whole.values())
+        beside = (tuple([Turn(job.name, 0) for job in jobs]),)
+        return modelled_seconds(jobs, beside) >= modelled_seconds(jobs, in_turn(jobs))
 
     @cached_property
     def batch_scale(self) -> float:
@@ -71,7 +81,10 @@ def captured_step(name: str, bundle: Bundle, device: str | None = None) -> JobSt
     captured = captured_memory(bundle, device)
     profile = captured.memory.profile
     resident = profile.resident + max(0, captured.others or 0)
-    return JobStep(name, bundle.view, replace(profile, resident=resident), bundle_costs(bundle))
+    share = bundle.manifest.compute_share or HALF
+    return JobStep(
+        name, bundle.view, replace(profile, resident=resident), bundle_costs(bundle), compute_share=share
+    )
 
 
 def advise(steps: Sequence[JobStep], limit_bytes: int) -> Advice:

@@ -11,6 +11,7 @@ from tfwave.graph.view import GraphView
 from tfwave.memory.groups import LevelledStep, NodeGroup, levelled
 from tfwave.memory.profile import MemoryProfile
 from tfwave.memory.schedule import (
+    HALF,
     GroupedJob,
     Slot,
     check_slots,
@@ -25,6 +26,9 @@ from tfwave.sizes import in_words
 FINENESSES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Into how many parts the planner tries to cut each job's rise to its peak; 0 leaves its step in one group."""
 
+WORTH = 0.05
+"""Of the time in turn, what running side by side must save by the model: it takes barriers, and more memory."""
+
 _ROUNDING = 1e-9
 
 _Candidate = tuple[Sequence[GroupedJob], tuple[Slot, ...]]
@@ -34,10 +38,10 @@ _Candidate = tuple[Sequence[GroupedJob], tuple[Slot, ...]]
 class JobStep:
     """One step of a job that shares a device with others: its graph, and what its ops take, in bytes and seconds.
 
-    `slowed_at_most` is as in `GroupedJob`.
+    `slowed_at_most` and `compute_share` are as in `GroupedJob`.
 
     Raises:
-        PlanError: `slowed_at_most` is below 0 or not a number.
+        PlanError: `slowed_at_most` is below 0 or not a number, or the share is not above 0 and at most 1.
     """
 
     name: str
@@ -45,9 +49,14 @@ class JobStep:
     profile: MemoryProfile
     costs: CostModel
     slowed_at_most: float | None = None
+    compute_share: float = HALF
 
     def __post_init__(self) -> None:
-        """Refuse a share that is none."""
+        """Refuse shares that are none."""
+        if not 0 < self.compute_share <= 1:
+            raise PlanError(
+                f"the job '{self.name}' keeps a share of {self.compute_share} busy: give one above 0 and at most 1"
+            )
         if self.slowed_at_most is not None and not self.slowed_at_most >= 0:
             raise PlanError(
                 f"the job '{self.name}' allows to be slowed by {self.slowed_at_most}: give a share of 0 or more"
@@ -99,13 +108,20 @@ class Colocation:
         """By what share a job's steps come slower than if it ran alone."""
         return self.seconds / job.seconds - 1 if job.seconds else 0.0
 
+    @property
+    def too_slow(self) -> tuple[GroupedJob, ...]:
+        """The jobs that are slowed by more than they allow."""
+        limited = ((job, job.slowed_at_most) for job in self.jobs if job.slowed_at_most is not None)
+        return tuple([job for job, most in limited if self.slowed(job) > most + _ROUNDING])
+
 
 def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
     """The slots that take the least time of those that keep to the limit, with a margin fixed in advance.
 
     Tries several finenesses of node groups, each job as the first, and all offsets; equal times go to fewer slots,
     then to the lower peak, then to what was tried first. Each job makes one step in each round of the slots: one
-    after the other is what is left where nothing else fits, and the slowest for all.
+    after the other is what is left where nothing else fits, or where it saves less than `WORTH`, as steps that keep
+    the compute units busy slow each other; unless a job does not allow that.
 
     Raises:
         PlanError: no job, or two of one name; a job does not fit, alone or beside what the others hold between
@@ -121,21 +137,32 @@ def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
     candidates = [candidate for jobs in tried for candidate in _candidates(jobs, limit_bytes)]
     if not candidates:
         raise _no_room(tried[0], limit_bytes)
-    jobs, slots = min(candidates, key=_rank)
-    found = Colocation(tuple(sorted(jobs, key=lambda job: job.name)), slots, limit_bytes)
-    for job in found.jobs:
-        if job.slowed_at_most is not None and found.slowed(job) > job.slowed_at_most + _ROUNDING:
-            raise PlanError(
-                f"the steps of the job '{job.name}' come {found.slowed(job):.0%} slower at the least, "
-                f"and it allows {job.slowed_at_most:.0%}: run it without the others, or allow more"
-            )
+    found = _chosen(candidates, limit_bytes)
+    for job in found.too_slow:
+        raise PlanError(
+            f"the steps of the job '{job.name}' come {found.slowed(job):.0%} slower at the least, "
+            f"and it allows {job.slowed_at_most:.0%}: run it without the others, or allow more"
+        )
     return found
+
+
+def _chosen(candidates: Sequence[_Candidate], limit_bytes: int) -> Colocation:
+    """The fastest; or one job after the other, where that is hardly slower."""
+    turns = [(jobs, slots) for jobs, slots in candidates if all(len(slot) == 1 for slot in slots)]
+    fastest, plain = (
+        Colocation(tuple(sorted(jobs, key=lambda job: job.name)), slots, limit_bytes)
+        for jobs, slots in (min(candidates, key=_rank), min(turns or candidates, key=_rank))
+    )
+    hardly = fastest.seconds > (1 - WORTH) * plain.seconds
+    return plain if hardly and not plain.too_slow else fastest
 
 
 def _grouped(steps: Sequence[JobStep], levels: Sequence[LevelledStep], fineness: int) -> list[GroupedJob]:
     """The jobs in groups of so many parts of each one's rise from `resident` to its peak; at 0 in one group."""
     return [
-        GroupedJob(step.name, _cut(level, fineness), step.profile.resident, step.slowed_at_most)
+        GroupedJob(
+            step.name, _cut(level, fineness), step.profile.resident, step.slowed_at_most, step.compute_share
+        )
         for step, level in zip(steps, levels, strict=True)
     ]
 

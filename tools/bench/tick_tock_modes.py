@@ -1,7 +1,6 @@
 """How two waves, and what they are compared with, run in `tick_tock.py`: graphs, and what the model says."""
 
 import json
-import statistics
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -104,10 +103,7 @@ class Traced:
     @cached_property
     def compute_share(self) -> float:
         """What a step keeps busy of the machine, as far as nothing else ran on it."""
-        manifest = self.bundle.manifest
-        cores = manifest.cores or 1
-        shares = [(step.core_seconds or 0.0) / step.seconds / cores for step in manifest.steps]
-        return min(1.0, statistics.median(shares)) or 1.0
+        return self.bundle.manifest.compute_share or 1.0
 
     def verdict(self, limit: int, offset: float) -> WaveVerdict:
         """Of the simulator, on these waves with batches as large as fit."""
