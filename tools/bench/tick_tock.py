@@ -51,6 +51,8 @@ GRID = 0.02
 FIRST_BATCH = 8
 """Of the profile from which a first guess is made, which the profile of the guess makes better."""
 GUESSES = 2
+SMALLER = 5
+"""Batches that are tried for the throughput."""
 IN_TURN, AUTO = "in_turn", "auto"
 COMPARED = (GANG, REPLICAS, IN_TURN, AUTO)
 PARTS = ("offset", "auto", "capacity", "throughput")
@@ -135,28 +137,35 @@ class Bench:
         }
 
     def throughput(self, model: str) -> Row:
-        cases = {way: self._case(model, way, self._largest(model, way)) for way in (GANG, AUTO)}
-        gang, waves = cases[GANG], cases[AUTO]
-        if gang is None or waves is None or waves.offset is None:
-            return {"model": model, "throughput": None}
-        try:
-            rates = self._rates({GANG: gang, AUTO: waves})
-        except EnforcerError as error:
-            return {"model": model, "throughput": None, "error": str(error)}
+        """With the largest batches; both a step smaller, as often as a run that is longer than a trial fails."""
+        error = ""
+        for less in range(SMALLER):
+            places = {way: self._largest(model, way) - less * self._grid(model, way) for way in (GANG, AUTO)}
+            gang, waves = (self._case(model, way, each) for way, each in places.items())
+            if gang is None or waves is None or waves.offset is None:
+                break
+            try:
+                return self._compared(model, gang, waves, waves.offset)
+            except EnforcerError as failure:
+                error = str(failure)
+        return {"model": model, "throughput": None, "error": error}
+
+    def _compared(self, model: str, gang: Case, waves: Case, offset: float) -> Row:
+        rates = self._rates({GANG: gang, AUTO: waves})
         ratios = [a / b for a, b in zip(rates[AUTO], rates[GANG], strict=True)]
         step = self.work.traced(model, waves.each)
-        verdict = step.verdict(self.pool, waves.offset)
+        verdict = step.verdict(self.pool, offset)
         return {
             "model": model,
             "limit": self.pool,
             "batches": {GANG: gang.batch, AUTO: waves.batch},
-            "offset": waves.offset,
+            "offset": offset,
             "throughput": statistics.median(ratios),
             "ratios": ratios,
             "spread": statistics.stdev(ratios) if len(ratios) > 1 else None,
             "samples_per_second": {way: statistics.median(of_way) for way, of_way in rates.items()},
             "compute_share": step.compute_share,
-            "predicted": step.speedup(waves.offset, gang.batch / waves.each),
+            "predicted": step.speedup(offset, gang.batch / waves.each),
             "verdict": {"speedup": verdict.best.speedup, "low": verdict.low, "high": verdict.high},
         }
 
