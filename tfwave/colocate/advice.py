@@ -11,7 +11,7 @@ from tfwave.capture.memory import captured_memory
 from tfwave.errors import PlanError
 from tfwave.memory.colocation import Colocation, JobStep, colocate
 from tfwave.memory.groups import NodeGroup, levelled
-from tfwave.memory.schedule import HALF, GroupedJob, Turn, in_turn, modelled_seconds, nothing_done
+from tfwave.memory.schedule import UNKNOWN_SHARE, GroupedJob, Turn, in_turn, modelled_seconds, nothing_done
 from tfwave.memory.waves import can_finish
 
 _PARTS = 100
@@ -81,7 +81,7 @@ def captured_step(name: str, bundle: Bundle, device: str | None = None) -> JobSt
     captured = captured_memory(bundle, device)
     profile = captured.memory.profile
     resident = profile.resident + max(0, captured.others or 0)
-    share = bundle.manifest.compute_share or HALF
+    share = bundle.manifest.compute_share or UNKNOWN_SHARE
     return JobStep(
         name, bundle.view, replace(profile, resident=resident), bundle_costs(bundle), compute_share=share
     )

@@ -11,7 +11,7 @@ from tfwave.graph.view import GraphView
 from tfwave.memory.groups import LevelledStep, NodeGroup, levelled
 from tfwave.memory.profile import MemoryProfile
 from tfwave.memory.schedule import (
-    HALF,
+    UNKNOWN_SHARE,
     GroupedJob,
     Slot,
     check_slots,
@@ -49,7 +49,7 @@ class JobStep:
     profile: MemoryProfile
     costs: CostModel
     slowed_at_most: float | None = None
-    compute_share: float = HALF
+    compute_share: float = UNKNOWN_SHARE
 
     def __post_init__(self) -> None:
         """Refuse shares that are none."""

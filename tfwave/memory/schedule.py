@@ -9,7 +9,7 @@ from itertools import accumulate
 from tfwave.errors import PlanError
 from tfwave.memory.groups import NodeGroup
 
-HALF = 0.5
+UNKNOWN_SHARE = 0.5
 """The compute share of a step of which it is not known: two such steps do not slow each other."""
 
 CONTENTION = 1.4
@@ -32,7 +32,7 @@ class GroupedJob:
     groups: tuple[NodeGroup, ...]
     resident: int
     slowed_at_most: float | None = None
-    compute_share: float = HALF
+    compute_share: float = UNKNOWN_SHARE
 
     @cached_property
     def held(self) -> tuple[int, ...]:
