@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 
@@ -14,7 +15,7 @@ from tests.graphs import WORKER, Job, random_job
 from tests.grouped import KnownStep, job_step, known_step, random_jobs
 from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
-from tfwave.memory.colocation import colocate
+from tfwave.memory.colocation import WORTH, colocate
 from tfwave.memory.groups import NodeGroup, levelled, node_groups
 from tfwave.memory.pairing import algorithm_one
 from tfwave.memory.profile import MemoryProfile, OpMemory
@@ -284,13 +285,18 @@ def test_plans_of_random_steps(block: int) -> None:
 @settings(max_examples=25, deadline=None, database=None)
 @given(rng=RANDOM, share=st.sampled_from([0.0, 0.3, 1.0, 2.0]))
 def test_no_job_is_slowed_by_more_than_it_allows(rng: random.Random, share: float) -> None:
-    """Where the plan that ignores the share keeps to it, it is the plan; where not, there is none."""
+    """Where the plan that ignores the share keeps to it, it is the plan; where not, there is none.
+
+    But one in turn may give way to what was hardly worth it.
+    """
     free, other = job_step(rng, "a"), job_step(rng, "b")
     found = colocate([free, other], 10**6)
     first = next(job for job in found.jobs if job.name == "a")
-    limited = replace(free, slowed_at_most=share)
-    if found.seconds > first.seconds * (1 + share) + 1e-6:
-        with pytest.raises(PlanError, match="'a' come"):
-            colocate([limited, other], 10**6)
-    else:
-        assert colocate([limited, other], 10**6).slots == found.slots
+    jobs, most = [replace(free, slowed_at_most=share), other], first.seconds * (1 + share) + 1e-6
+    if found.seconds <= most:
+        assert colocate(jobs, 10**6).slots == found.slots
+        return
+    refused = suppress(PlanError) if found.is_in_turn else pytest.raises(PlanError, match="'a' come")
+    with refused:
+        instead = colocate(jobs, 10**6)
+        assert (1 - WORTH) * found.seconds - 1e-6 <= instead.seconds <= most

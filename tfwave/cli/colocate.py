@@ -11,7 +11,7 @@ from tfwave.capture.bundle import load_bundle
 from tfwave.cli.colocate_plot import save_colocation_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
 from tfwave.colocate.advice import Advice, advise, captured_step
-from tfwave.memory.colocation import Colocation, JobStep
+from tfwave.memory.colocation import WORTH, Colocation, JobStep
 from tfwave.sizes import in_words, parse_size
 
 
@@ -145,10 +145,10 @@ def _verdict(found: Advice) -> str:
 
 
 def _why_in_turn(found: Advice) -> str:
-    if not found.is_busy:
+    if found.saves_beside or len(found.whole) == 1:
         return "there is room for one at a time"
     shares = ", ".join(f"{name} {job.compute_share:.0%}" for name, job in sorted(found.whole.items()))
-    return f"the steps keep the cores busy ({shares})"
+    return f"side by side saves less than {WORTH:.0%} (they keep the cores busy: {shares})"
 
 
 def _times(scale: float) -> str:

@@ -9,7 +9,7 @@ from tfwave.capture.bundle import Bundle
 from tfwave.capture.costs import bundle_costs
 from tfwave.capture.memory import captured_memory
 from tfwave.errors import PlanError
-from tfwave.memory.colocation import Colocation, JobStep, colocate
+from tfwave.memory.colocation import Colocation, JobStep, colocate, is_worth
 from tfwave.memory.groups import NodeGroup, levelled
 from tfwave.memory.schedule import UNKNOWN_SHARE, GroupedJob, Turn, in_turn, modelled_seconds, nothing_done
 from tfwave.memory.waves import can_finish
@@ -52,11 +52,11 @@ class Advice:
         }
 
     @cached_property
-    def is_busy(self) -> bool:
-        """Would the steps only slow each other if they ran side by side, were there room?"""
-        jobs = tuple(self.whole.values())
-        beside = (tuple([Turn(job.name, 0) for job in jobs]),)
-        return modelled_seconds(jobs, beside) >= modelled_seconds(jobs, in_turn(jobs))
+    def saves_beside(self) -> bool:
+        """Would the steps save time side by side, were there room for all of them?"""
+        jobs = [job for job in self.whole.values() if job.groups]
+        slots = (tuple([Turn(job.name, 0) for job in jobs]),) if jobs else ()
+        return is_worth(modelled_seconds(jobs, slots), modelled_seconds(jobs, in_turn(jobs)))
 
     @cached_property
     def batch_scale(self) -> float:

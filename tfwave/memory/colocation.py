@@ -153,8 +153,12 @@ def _chosen(candidates: Sequence[_Candidate], limit_bytes: int) -> Colocation:
         Colocation(tuple(sorted(jobs, key=lambda job: job.name)), slots, limit_bytes)
         for jobs, slots in (min(candidates, key=_rank), min(turns or candidates, key=_rank))
     )
-    hardly = fastest.seconds > (1 - WORTH) * plain.seconds
-    return plain if hardly and not plain.too_slow else fastest
+    return fastest if is_worth(fastest.seconds, plain.seconds) or plain.too_slow else plain
+
+
+def is_worth(seconds: float, in_turn_seconds: float) -> bool:
+    """Does running side by side save enough of the time in turn?"""
+    return seconds <= (1 - WORTH) * in_turn_seconds
 
 
 def _grouped(steps: Sequence[JobStep], levels: Sequence[LevelledStep], fineness: int) -> list[GroupedJob]:
