@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +17,15 @@ from tfwave.demo.server_task import MODULE, control_address
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime.control.client import ControlClient
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(90)
 
 WHY_NOT = NamespaceNetwork.available()
 needs_namespaces = pytest.mark.skipif(WHY_NOT is not None, reason=f"no network namespaces: {WHY_NOT}")
 
 RATE = 200e6
 MEGABYTES = 30
+TRIES = 5
+PAUSE_SECONDS = 1.0
 TASK = "tests.cluster.link_task"
 SECONDS = 10.0
 HERE = {"PYTHONPATH": str(ROOT)}
@@ -72,25 +74,33 @@ def megabits(
     return {host: g["bytes"] * 8e-6 / g["seconds"] for host, g in got.items()}
 
 
+def fills_the_link(measure: Callable[[], float]) -> bool:
+    """Never above the rate, and nearly at it where the machine has time for it: others slow a transfer down."""
+    for _ in range(TRIES):
+        rate = measure()
+        assert rate < RATE / 1e6
+        if rate > 0.9 * RATE / 1e6:
+            return True
+        time.sleep(PAUSE_SECONDS)
+    return False
+
+
 @needs_namespaces
 @pytest.mark.parametrize(("sender", "receiver"), [("server", "w0"), ("w0", "server")])
 def test_a_transfer_runs_at_the_rate(
     wired: tuple[Network, dict[str, Task]], sender: str, receiver: str
 ) -> None:
-    rate = megabits(*wired, [sender], [receiver])[receiver]
-    assert 0.9 * RATE / 1e6 < rate < RATE / 1e6
+    assert fills_the_link(lambda: megabits(*wired, [sender], [receiver])[receiver])
 
 
 @needs_namespaces
 def test_two_receivers_share_the_card_of_the_sender(wired: tuple[Network, dict[str, Task]]) -> None:
-    rates = megabits(*wired, ["server"], ["w0", "w1"])
-    assert 0.9 * RATE / 1e6 < 2 * min(rates.values()) < RATE / 1e6
+    assert fills_the_link(lambda: 2 * min(megabits(*wired, ["server"], ["w0", "w1"]).values()))
 
 
 @needs_namespaces
 def test_two_senders_share_the_card_of_the_receiver(wired: tuple[Network, dict[str, Task]]) -> None:
-    rate = megabits(*wired, ["w0", "w1"], ["server"])["server"]
-    assert 0.9 * RATE / 1e6 < rate < RATE / 1e6
+    assert fills_the_link(lambda: megabits(*wired, ["w0", "w1"], ["server"])["server"])
 
 
 @needs_namespaces
