@@ -42,12 +42,7 @@ class Advice:
     def whole(self) -> Mapping[str, GroupedJob]:
         """Each job with its step in one group, by name."""
         return {
-            step.name: GroupedJob(
-                step.name,
-                levelled(step.view, step.profile, step.costs).whole,
-                step.profile.resident,
-                compute_share=step.compute_share,
-            )
+            step.name: step.in_groups(levelled(step.view, step.profile, step.costs).whole)
             for step in self.steps
         }
 

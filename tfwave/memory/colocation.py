@@ -62,6 +62,10 @@ class JobStep:
                 f"the job '{self.name}' allows to be slowed by {self.slowed_at_most}: give a share of 0 or more"
             )
 
+    def in_groups(self, groups: tuple[NodeGroup, ...]) -> GroupedJob:
+        """The job, with its step in these groups."""
+        return GroupedJob(self.name, groups, self.profile.resident, self.slowed_at_most, self.compute_share)
+
 
 @dataclass(frozen=True)
 class Colocation:
@@ -102,7 +106,7 @@ class Colocation:
     @property
     def is_in_turn(self) -> bool:
         """Does nothing run side by side?"""
-        return all(len(slot) == 1 for slot in self.slots)
+        return _one_at_a_time(self.slots)
 
     def slowed(self, job: GroupedJob) -> float:
         """By what share a job's steps come slower than if it ran alone."""
@@ -148,12 +152,16 @@ def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
 
 def _chosen(candidates: Sequence[_Candidate], limit_bytes: int) -> Colocation:
     """The fastest; or one job after the other, where that is hardly slower."""
-    turns = [(jobs, slots) for jobs, slots in candidates if all(len(slot) == 1 for slot in slots)]
+    turns = [(jobs, slots) for jobs, slots in candidates if _one_at_a_time(slots)]
     fastest, plain = (
         Colocation(tuple(sorted(jobs, key=lambda job: job.name)), slots, limit_bytes)
         for jobs, slots in (min(candidates, key=_rank), min(turns or candidates, key=_rank))
     )
     return fastest if is_worth(fastest.seconds, plain.seconds) or plain.too_slow else plain
+
+
+def _one_at_a_time(slots: Sequence[Slot]) -> bool:
+    return all(len(slot) == 1 for slot in slots)
 
 
 def is_worth(seconds: float, in_turn_seconds: float) -> bool:
@@ -163,12 +171,7 @@ def is_worth(seconds: float, in_turn_seconds: float) -> bool:
 
 def _grouped(steps: Sequence[JobStep], levels: Sequence[LevelledStep], fineness: int) -> list[GroupedJob]:
     """The jobs in groups of so many parts of each one's rise from `resident` to its peak; at 0 in one group."""
-    return [
-        GroupedJob(
-            step.name, _cut(level, fineness), step.profile.resident, step.slowed_at_most, step.compute_share
-        )
-        for step, level in zip(steps, levels, strict=True)
-    ]
+    return [step.in_groups(_cut(level, fineness)) for step, level in zip(steps, levels, strict=True)]
 
 
 def _cut(step: LevelledStep, fineness: int) -> tuple[NodeGroup, ...]:

@@ -139,9 +139,9 @@ class Bench:
     def throughput(self, model: str) -> Row:
         """With the largest batches; both a step smaller, as often as a run that is longer than a trial fails."""
         error = ""
+        tops = {way: (self._largest(model, way), self._grid(model, way)) for way in (GANG, AUTO)}
         for less in range(SMALLER):
-            places = {way: self._largest(model, way) - less * self._grid(model, way) for way in (GANG, AUTO)}
-            gang, waves = (self._case(model, way, each) for way, each in places.items())
+            gang, waves = (self._case(model, way, each - less * grid) for way, (each, grid) in tops.items())
             if gang is None or waves is None or waves.offset is None:
                 break
             try:
