@@ -14,7 +14,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
@@ -24,10 +24,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.errors import EnforcerError
-from tools.bench.colocation_modes import BESIDE, MODES, SEQUENTIAL
+from tools.bench.colocation_modes import BESIDE, MODES, SEQUENTIAL, Planned
 from tools.bench.colocation_trials import Case, Trial, Work, open_work, tried
 from tools.bench.interleaved import run_interleaved
-from tools.bench.limited import SMALLER, STEPS, largest, run_steps
+from tools.bench.limited import SMALLER, largest, run_steps
 
 PAIRS = (
     "resnet+resnet",
@@ -55,6 +55,7 @@ FIT_CASES = 60
 FIT_SHARES = (0.5, 1.5)
 NEAR = 0.1
 """A case is near its limit if the peak in turn, by the model, is no further from it than this share of it."""
+WARMUP_STEPS = 2
 TUNED = ("resnet", "bert")
 """The models on which the planner's margins were chosen, in pools of other sizes than the part fit has."""
 
@@ -150,8 +151,8 @@ class Bench:
             "above": [[trial.variant, trial.outcome] for trial in above] or "refused",
         }
 
-    def throughputs(self, pair: str, limit: int, blocks: int) -> Iterator[Row]:
-        """Seconds of steps in turn over those as planned, of each two blocks in a row; None if the pool ran out.
+    def throughputs(self, pair: str, limit: int, steps: int) -> Iterator[Row]:
+        """Seconds of steps in turn over those as planned, of each two steps in a row; None if the pool ran out.
 
         At the largest common share; if the plan runs in turn there, also at the largest at which it does not.
         """
@@ -160,14 +161,14 @@ class Bench:
         largest = self._last(scale, place, lambda p: bool(self.work.plans(scale.case(p), "colocation")))
         beside = self._last(scale, place, lambda p: self._is_beside(scale.case(p)))
         for place in sorted({largest, beside} - {scale.places.start - 1}, reverse=True):
-            yield _about(pair, scale) | self._down_from(scale, place, blocks)
+            yield _about(pair, scale) | self._down_from(scale, place, steps)
 
-    def _down_from(self, scale: Scale, top: int, blocks: int) -> Row:
+    def _down_from(self, scale: Scale, top: int, steps: int) -> Row:
         """At this place, or a smaller one as often as a run that is longer than a trial fails."""
         error = ""
         for place in range(top, max(top - SMALLER, scale.places.start - 1), -1):
             try:
-                return self._interleaved(scale, place, blocks)
+                return self._interleaved(scale, place, steps)
             except EnforcerError as failure:
                 error = str(failure)
         return {"share": scale.share(top), "throughput": None, "variant": "", "error": error}
@@ -175,27 +176,33 @@ class Bench:
     def _is_beside(self, case: Case) -> bool:
         return any(planned.variant == BESIDE for planned in self.work.plans(case, "colocation"))
 
-    def _interleaved(self, scale: Scale, place: int, blocks: int) -> Row:
+    def _interleaved(self, scale: Scale, place: int, steps: int) -> Row:
+        """Of several pairs of processes: how much a step waits for room differs from one pool to the next."""
         case = scale.case(place)
         modes = {mode: self.work.plans(case, mode)[0] for mode in PRECISE}
-        with ExitStack() as stack:
-            tasks = {
-                mode: stack.enter_context(self.work.running(case, planned)) for mode, planned in modes.items()
-            }
-            runs = {mode: lambda t=task: run_steps(t, STEPS)["seconds"] for mode, task in tasks.items()}
-            run_interleaved(runs, 1)
-            found = run_interleaved(runs, blocks)
-        medians = {mode: [statistics.median(block) for block in of_mode] for mode, of_mode in found.items()}
-        ratios = [a / b for a, b in zip(medians[SEQUENTIAL], medians["colocation"], strict=True)]
+        found = [self._paired(case, modes, steps) for _ in range(self.repeats)]
+        ratios = [[a / b for a, b in zip(one[SEQUENTIAL], one["colocation"], strict=True)] for one in found]
         return {
             "share": scale.share(place),
             "batches": case.batches,
             "variant": modes["colocation"].variant,
             "same_program": modes["colocation"].same_as == SEQUENTIAL,
-            "throughput": statistics.median(ratios),
-            "ratios": ratios,
-            "seconds": {mode: statistics.median(of_mode) for mode, of_mode in medians.items()},
+            "throughput": statistics.median(ratio for own in ratios for ratio in own),
+            "steps": steps,
+            "throughput_of_processes": [statistics.median(own) for own in ratios],
+            "seconds": {mode: statistics.median(t for one in found for t in one[mode]) for mode in modes},
         }
+
+    def _paired(self, case: Case, modes: Mapping[str, Planned], steps: int) -> dict[str, list[float]]:
+        """Seconds of each step of a new process for each mode, one step of each in turn."""
+        with ExitStack() as stack:
+            tasks = {
+                mode: stack.enter_context(self.work.running(case, planned)) for mode, planned in modes.items()
+            }
+            runs = {mode: lambda t=task: run_steps(t, 1)["seconds"] for mode, task in tasks.items()}
+            run_interleaved(runs, WARMUP_STEPS)
+            found = run_interleaved(runs, steps)
+        return {mode: [seconds for (seconds,) in blocks] for mode, blocks in found.items()}
 
     def fit(self, models: Iterable[str], limit: int) -> Iterator[Row]:
         """Of all pairs of models around another limit: does what fits by the plan fit, and what not not?"""
@@ -282,7 +289,7 @@ def measure(bench: Bench, arguments: argparse.Namespace) -> Row:
                 capacities += reported(line, bench.capacities(pair, limit, arguments.modes))
         if "throughput" in arguments.parts:
             for pair in arguments.pairs:
-                throughputs += reported(throughput_line, bench.throughputs(pair, limit, arguments.blocks))
+                throughputs += reported(throughput_line, bench.throughputs(pair, limit, arguments.steps))
         if "fit" in arguments.parts:
             fits += reported(fit_line, bench.fit(dict.fromkeys("+".join(busy).split("+")), limit))
     return {
@@ -342,7 +349,12 @@ def line(found: Row) -> str:
 
 
 def throughput_line(found: Row) -> str:
-    return f"{found['pair']:20} {found['share']:5.0%} of solo: throughput {found['throughput']} {found['variant']}"
+    start = f"{found['pair']:20}{found['limit'] >> 20:6} MB {found['share']:5.0%} of solo"
+    if found["throughput"] is None:
+        return f"{start} {found['error']}"
+    each = " ".join(f"{ratio:.2f}" for ratio in found["throughput_of_processes"])
+    how = found["variant"] or "the same program"
+    return f"{start} throughput {found['throughput']:.3f} ({each}) {how}"
 
 
 def fit_line(case: Row) -> str:
@@ -364,8 +376,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--pairs", nargs="+", default=[*PAIRS, IDLE_PAIR], metavar="MODEL+MODEL")
     add("--modes", nargs="+", default=list(MODES), choices=list(MODES))
     add("--parts", nargs="+", default=["capacity", "throughput", "fit"])
-    add("--repeats", type=int, default=5)
-    add("--blocks", type=int, default=5, help=f"of {STEPS} steps of each mode, interleaved")
+    add("--repeats", type=int, default=5, help="of each trial; for the throughput, pairs of processes")
+    add("--steps", type=int, default=12, help="of each process for the throughput, interleaved")
     add("--grid", type=float, default=0.025, help="steps of the shares")
     return parser
 

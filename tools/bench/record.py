@@ -59,7 +59,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ),
         ["colocation.py", "--parts", "fit", "--limit", "1024", *TWICE],
         ["colocation.py", "--parts", "throughput", "--limit", "512"],
-        ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--blocks", "40"],
+        ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
     ],
     "tick_tock": [
         ["tick_tock.py", "--parts", "offset", "auto"],
