@@ -164,7 +164,7 @@ class Bench:
             yield _about(pair, scale) | self._down_from(scale, place, steps)
 
     def _down_from(self, scale: Scale, top: int, steps: int) -> Row:
-        """At this place, or a smaller one as often as a run that is longer than a trial fails."""
+        """At this place, or at a smaller one if most runs that are longer than a trial fail."""
         error = ""
         for place in range(top, max(top - SMALLER, scale.places.start - 1), -1):
             try:
@@ -177,10 +177,21 @@ class Bench:
         return any(planned.variant == BESIDE for planned in self.work.plans(case, "colocation"))
 
     def _interleaved(self, scale: Scale, place: int, steps: int) -> Row:
-        """Of several pairs of processes: how much a step waits for room differs from one pool to the next."""
+        """Of several pairs of processes: how much a step waits for room differs from one pool to the next.
+
+        Longer than a trial, a pair may run out: as many times as there are pairs it is made anew.
+        """
         case = scale.case(place)
         modes = {mode: self.work.plans(case, mode)[0] for mode in PRECISE}
-        found = [self._paired(case, modes, steps) for _ in range(self.repeats)]
+        found: list[dict[str, list[float]]] = []
+        ran_out = 0
+        while len(found) < self.repeats:
+            try:
+                found.append(self._paired(case, modes, steps))
+            except EnforcerError:
+                ran_out += 1
+                if ran_out > self.repeats:
+                    raise
         ratios = [[a / b for a, b in zip(one[SEQUENTIAL], one["colocation"], strict=True)] for one in found]
         return {
             "share": scale.share(place),
@@ -189,6 +200,7 @@ class Bench:
             "same_program": modes["colocation"].same_as == SEQUENTIAL,
             "throughput": statistics.median(ratio for own in ratios for ratio in own),
             "steps": steps,
+            "ran_out": ran_out,
             "throughput_of_processes": [statistics.median(own) for own in ratios],
             "seconds": {mode: statistics.median(t for one in found for t in one[mode]) for mode in modes},
         }
@@ -354,7 +366,7 @@ def throughput_line(found: Row) -> str:
         return f"{start} {found['error']}"
     each = " ".join(f"{ratio:.2f}" for ratio in found["throughput_of_processes"])
     how = found["variant"] or "the same program"
-    return f"{start} throughput {found['throughput']:.3f} ({each}) {how}"
+    return f"{start} throughput {found['throughput']:.3f} ({each}), {found['ran_out']} ran out; {how}"
 
 
 def fit_line(case: Row) -> str:

@@ -24,7 +24,7 @@ LARGE_POOL = 8 << 30
 STEPS = 5
 """Of a trial, and of a profile."""
 SMALLER = 5
-"""Sizes that are tried for the throughput: a run that is longer than a trial may fail."""
+"""Sizes that are tried for the throughput: runs that are longer than a trial may fail."""
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
