@@ -16,11 +16,10 @@ from tfwave.errors import EnforcerError, PlanError
 from tfwave.memory.colocation import Colocation
 from tfwave.memory.waves import Rooms, room
 from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
-from tfwave.runtime.ledger import Ledger, LedgerFigures, load_barrier_op
+from tfwave.runtime.ledger import WAIT_SECONDS, Ledger, LedgerFigures, load_barrier_op
 from tfwave.runtime.pool import pool_in_use, pool_limit
 from tfwave.sizes import in_words, parse_size
 
-_WAIT_SECONDS = 60.0
 _ROUNDS = 3
 """Of one step of each job, in turn: a group that has waited longer waits for a job that hangs."""
 _log = logging.getLogger("tfwave")
@@ -130,7 +129,7 @@ class _Colocating:
 
     def _wait_seconds(self, plan: Colocation) -> float:
         if self.wait_seconds is None:
-            return max(_WAIT_SECONDS, _ROUNDS * plan.in_turn_seconds)
+            return max(WAIT_SECONDS, _ROUNDS * plan.in_turn_seconds)
         return self.wait_seconds
 
     def _measured(self) -> dict[str, ProfiledStep]:

@@ -11,6 +11,7 @@ from tfwave.errors import EnforcerError
 from tfwave.runtime import native
 from tfwave.sizes import in_words
 
+WAIT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 1e9
 
 _MOST_BYTES = 1 << 60
@@ -107,7 +108,7 @@ class Ledger:
             built or loaded.
     """
 
-    def __init__(self, alone_bytes: int, shared_bytes: int, wait_seconds: float = 60.0) -> None:
+    def __init__(self, alone_bytes: int, shared_bytes: int, wait_seconds: float = WAIT_SECONDS) -> None:
         if not 0 < shared_bytes <= alone_bytes <= _MOST_BYTES:
             raise EnforcerError(
                 f"a ledger of {in_words(alone_bytes)} for one job and {in_words(shared_bytes)} for several: give "
