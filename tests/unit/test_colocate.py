@@ -8,9 +8,10 @@ from typing import ClassVar, Self
 import pytest
 
 from tests.graphs import WORKER
-from tests.grouped import graph_of, group, profile_of
+from tests.grouped import graph_of, group, grouped, profile_of, slots_of
 from tests.memory_steps import Step, bundle_of, graph
 from tfwave.colocate.advice import advise, captured_step, largest_scale
+from tfwave.colocate.colocating import open_ledger
 from tfwave.colocate.colocating import run as run_jobs
 from tfwave.colocate.fitting import fit
 from tfwave.colocate.job import Job, SessionStep
@@ -21,7 +22,7 @@ from tfwave.cost.file import FileCosts
 from tfwave.errors import EnforcerError, GraphError, PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
-from tfwave.memory.colocation import JobStep
+from tfwave.memory.colocation import Colocation, JobStep
 from tfwave.memory.profile import OpMemory
 from tfwave.memory.schedule import GroupedJob
 from tfwave.memory.waves import room
@@ -275,6 +276,26 @@ def test_what_the_instances_with_barriers_hold_is_taken_off_the_room(monkeypatch
     assert NotedLedger.rooms == [
         (room(free, 1) - 20, room(free, 2) - 50 - 20) for free in (1000 - 100, 1000 - 300)
     ]
+
+
+@pytest.mark.parametrize(
+    ("slots", "free", "alone", "shared"),
+    [
+        ("a0+b0 a1+b1", 1000, 900, 900),
+        ("a0+b0 a1+b1", 44, 40, room(44, 2)),
+        ("a0+b0 a1+b1", 40, room(40, 1), room(40, 2)),
+        ("a0 a1 b0 b1", 1000, 900, 1),
+    ],
+)
+def test_cut_steps_have_the_room_that_was_planned_with(
+    slots: str, free: int, alone: int, shared: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where that is less than the 40 bytes that the largest takes, one alone may take as much as a whole step."""
+    monkeypatch.setattr("tfwave.colocate.colocating.Ledger", NotedLedger)
+    monkeypatch.setattr(NotedLedger, "rooms", [])
+    plan = Colocation((grouped("a", 40, -40), grouped("b", 10, -10)), slots_of(slots), 1000)
+    open_ledger(plan, free, 1.0)
+    assert NotedLedger.rooms == [(alone, shared)]
 
 
 def test_a_group_waits_as_long_as_the_jobs_may_take_before_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,14 +79,17 @@ def run(
 
 
 def open_ledger(plan: Colocation, free: int, wait_seconds: float) -> Ledger:
-    """A ledger of so many bytes, of which a part is kept: see `run`, and the margins of `room` and `Rooms`.
+    """A ledger of so many bytes, of which a part is kept: see `run`, and the margins of `Rooms`.
 
-    A group that runs alone may take as much as a whole step: there may be less than was planned with. Where nothing
-    is planned to run side by side, no two groups have room at once.
+    There may be less than was planned with. So the largest step may take, alone, as much as one that is not cut.
+    Where nothing is planned to run side by side, no two groups have room at once.
     """
+    rooms = Rooms.of(plan.jobs, free)
     residents = sum(job.resident for job in plan.jobs)
-    alone, shared = room(free, 1) - residents, Rooms.of(plan.jobs, free).shared - residents
-    return Ledger(max(1, alone), 1 if plan.is_in_turn else max(1, shared), wait_seconds)
+    largest = residents + max(job.needs[0] for job in plan.jobs)
+    alone = max(rooms.alone, min(largest, room(free, 1))) - residents
+    shared = 1 if plan.is_in_turn else rooms.shared - residents
+    return Ledger(max(1, alone), max(1, shared), wait_seconds)
 
 
 def _limit(wanted: str | int | None) -> int:
