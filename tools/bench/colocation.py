@@ -55,9 +55,10 @@ FIT_CASES = 60
 FIT_SHARES = (0.5, 1.5)
 NEAR = 0.1
 """A case is near its limit if the peak in turn, by the model, is no further from it than this share of it."""
-WARMUP_STEPS = 2
 TUNED = ("resnet", "bert")
 """The models on which the planner's margins were chosen, in pools of other sizes than the part fit has."""
+WARMUP_STEPS = 2
+"""Of a process whose throughput is measured."""
 
 
 Row = dict[str, Any]
