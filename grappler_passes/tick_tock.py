@@ -7,8 +7,8 @@ from tfwave.errors import PassError
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
+from tfwave.plan.waves import MOST_WAVES
 from tfwave.waves.rewrite.checks import check_step
-from tfwave.waves.rewrite.copies import MOST_WAVES
 from tfwave.waves.rewrite.gate import check_gate, find_gate
 from tfwave.waves.rewrite.names import wave_name
 from tfwave.waves.rewrite.once import check_fetches, check_whole, has_waves

@@ -11,10 +11,9 @@ from tests.graphs import WORKER, random_job
 from tfwave.cost.file import FileCosts
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import JobStep
-from tfwave.memory.groups import NodeGroup
 from tfwave.memory.profile import MemoryProfile, OpMemory
-from tfwave.memory.schedule import GroupedJob, Slot, Turn
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
+from tfwave.plan.groups import GroupedJob, NodeGroup, Slot, Turn
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from tests.cluster.chiefs import batches_of, recommender, scheduled, strategy, train_step
-from tfwave.balance.placement import Placement
 from tfwave.distribute.placement import place
 from tfwave.errors import TfwaveError
+from tfwave.plan.placement import Placement
+from tfwave.plan.plan import Plan
 
 STEPS = 6
 SAVED = 3
@@ -45,7 +46,7 @@ def proposed(chosen: Any, placed: Any, step: Any, data: list[Any], directory: st
     with chosen.scope():
         concrete = step.get_concrete_function(data[0])
     found, whole = placed.balance(concrete), placed.balance()
-    placed.save(Path(directory, "placement.json"), concrete)
+    placed.save(Path(directory, "plan.json"), concrete)
     return {
         "now": placed.placement.variables,
         "after": found.placement.variables,
@@ -71,7 +72,7 @@ def shards() -> dict[str, Any]:
     partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
     chosen = tf.distribute.ParameterServerStrategy(resolver, partitioner)
     names = {"table/part_0": 1, "table/part_1": 1, "outer/w": 0, "outer/w#2": 1, "outer/w#3": 1}
-    placed = place(chosen, Placement(2, names))
+    placed = place(chosen, Plan(placement=Placement(2, names)))
     with chosen.scope():
         table = tf.Variable(tf.zeros([4, 2]), name="table")
         with tf.name_scope("outer"):
@@ -95,7 +96,7 @@ def shards() -> dict[str, Any]:
 
 def refusal(chosen: Any, placement: Placement | None) -> str:
     try:
-        place(chosen, placement)
+        place(chosen, placement and Plan(placement=placement))
     except TfwaveError as err:
         return str(err)
     return ""

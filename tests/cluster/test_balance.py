@@ -39,17 +39,17 @@ def beside(servers: Mapping[str, int]) -> dict[str, int]:
 def test_a_job_starts_again_where_its_first_run_says(servers: Job, tmp_path: Path) -> None:
     stock = chief(servers, "trained", directory=str(tmp_path), placement=None, restored=False)
     first = chief(servers, "trained", directory=str(tmp_path), placement="none", restored=False)
-    file = tmp_path / "placement.json"
+    file = tmp_path / "plan.json"
     assert first["losses"] == stock["losses"]
     assert len(set(stock["losses"])) == len(stock["losses"])
     assert {n: first["now"][n] for n in KERNELS} != {n: stock["servers"][n] for n in KERNELS}
-    assert json.loads(file.read_text())["variables"] == dict(sorted(first["after"].items()))
+    assert json.loads(file.read_text())["placement"]["variables"] == dict(sorted(first["after"].items()))
     assert {n: size for n, size in first["bytes"].items() if n in KERNELS} == {
         n: size for n, size in first["whole"].items() if n in KERNELS
     }
 
     asked = {name: 1 - server for name, server in first["after"].items()}
-    file.write_text(json.dumps({"version": 1, "servers": 2, "variables": asked}))
+    file.write_text(json.dumps({"version": 3, "placement": {"servers": 2, "variables": asked}}))
     again = chief(servers, "trained", directory=str(tmp_path), placement=str(file), restored=True)
     assert again["now"].items() >= {n: asked[n] for n in KERNELS}.items()
     assert (

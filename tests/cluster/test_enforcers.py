@@ -22,7 +22,7 @@ from tests.cluster.model import (
 )
 from tests.plans import refusal_of
 from tfwave.errors import EnforcerError
-from tfwave.plan.io import to_proto
+from tfwave.plan.message import to_proto
 from tfwave.plan.plan import Plan
 from tfwave.runtime.control.client import ControlClient
 

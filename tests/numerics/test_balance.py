@@ -11,12 +11,12 @@ import tensorflow as tf
 from tests.numerics.corpus import places
 from tfwave.balance.chooser import ServerChooser
 from tfwave.balance.load import server_load
-from tfwave.balance.placement import Placement
 from tfwave.balance.solve import balance
 from tfwave.balance.variables import variables_of
 from tfwave.capture.costs import bundle_costs
 from tfwave.capture.session import capture_run
 from tfwave.cli.inputs import load_source
+from tfwave.plan.placement import Placement
 
 v1 = tf.compat.v1
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)

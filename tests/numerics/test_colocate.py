@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfwave.colocate import Job, run
 from tfwave.errors import EnforcerError
-from tfwave.memory.schedule import UNKNOWN_SHARE
+from tfwave.plan.groups import UNKNOWN_SHARE
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
 

@@ -16,11 +16,12 @@ from tests.grouped import KnownStep, job_step, known_step, random_jobs
 from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import WORTH, colocate
-from tfwave.memory.groups import NodeGroup, levelled, node_groups
+from tfwave.memory.groups import levelled, node_groups
 from tfwave.memory.pairing import algorithm_one
 from tfwave.memory.profile import MemoryProfile, OpMemory
-from tfwave.memory.schedule import GroupedJob, Slot, modelled_peak, modelled_seconds, nothing_done
-from tfwave.memory.waves import ALONE_MARGIN, SHARED_MARGIN, can_finish, fits, room, waves
+from tfwave.memory.schedule import modelled_peak, modelled_seconds
+from tfwave.memory.slots import ALONE_MARGIN, SHARED_MARGIN, can_finish, fits, room, staggered_slots
+from tfwave.plan.groups import GroupedJob, NodeGroup, Slot, nothing_done
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 PER_BLOCK = 30
@@ -222,7 +223,7 @@ def test_waves_hold_their_invariants_in_the_least_room(rng: random.Random, count
     """In just the room that the jobs take in turn they all come to their end."""
     jobs = random_jobs(rng, count)
     limit = next(limit for limit in range(1000) if in_turn_fits(jobs, limit)) + rng.choice((0, 5, 20, 100))
-    slots = waves(jobs, offset, limit)
+    slots = staggered_slots(jobs, offset, limit)
     check_invariants(jobs, slots)
     check_acyclic(jobs, slots)
     for slot, peak in zip(slots, stepped_peaks(jobs, slots), strict=True):
@@ -251,7 +252,7 @@ def test_waves_are_no_slower_than_algorithm_one() -> None:
         slots = algorithm_one(jobs, room(limit, 2))
         orders = [order for order in (jobs, jobs[::-1]) if can_finish(order, nothing_done(order), limit)]
         if orders and fits(jobs, slots, limit):
-            found = [waves(order, offset, limit) for order in orders for offset in range(13)]
+            found = [staggered_slots(order, offset, limit) for order in orders for offset in range(13)]
             assert min(modelled_seconds(jobs, s) for s in found) <= modelled_seconds(jobs, slots) + 1e-9
             compared += 1
     assert compared > 50

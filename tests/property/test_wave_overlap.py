@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.unit.test_wave_fit import chain, traced
 from tests.waves import random_step, step_of
 from tfwave.errors import PlanError
+from tfwave.memory.slots import room
 from tfwave.memory.step import StepMemory
-from tfwave.memory.waves import room
 from tfwave.waves.fit import fitting_offset, pool_needs, wave_starts
 from tfwave.waves.overlap import share_above_half, two_wave_peaks, unpaced_peaks
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds

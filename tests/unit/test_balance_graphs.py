@@ -12,7 +12,6 @@ from tests.bundles import SERVER, small_bundle
 from tests.graphs import SERVERS, WORKER, Builder, random_job
 from tests.unit.conftest import Command
 from tfwave.balance.load import ServerLoad, server_load
-from tfwave.balance.placement import load_placement
 from tfwave.balance.variable import Variable
 from tfwave.balance.variables import variables_of
 from tfwave.capture.bundle import save_bundle
@@ -22,6 +21,7 @@ from tfwave.cost.uniform import UniformCosts
 from tfwave.errors import GraphError
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
+from tfwave.plan.io import load_plan
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef, NodeDef
 
 
@@ -194,8 +194,9 @@ def test_the_command_shows_predicts_and_writes(tfwave: Command, job_bundle: Path
         "written to",
     ):
         assert text in shown
-    placement = load_placement(tmp_path / "p.json")
-    assert placement.servers == 2
+    placement = load_plan(tmp_path / "p.json").placement
+    assert placement is not None
+    assert (placement.servers, placement.bytes, placement.bound_bytes) == (2, (8080, 8080), 8080)
     assert placement.variables["k0"] != placement.variables["k1"]
     assert placement.variables["k0"] == placement.variables["k0/Momentum"]
 

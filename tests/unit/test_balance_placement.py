@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from tfwave.balance.chooser import ServerChooser
-from tfwave.balance.placement import Placement, load_placement, placement_json, save_placement
 from tfwave.balance.sizes import resident_bytes
 from tfwave.distribute.placement import place
 from tfwave.errors import EnforcerError, EnvironmentUnsupported, PlanError
+from tfwave.plan.io import load_plan, plan_json, save_plan
+from tfwave.plan.placement import Placement
+from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import DT_DOUBLE, DT_FLOAT, DT_HALF, DT_STRING, NodeDef
 from tfwave.runtime.variables import variables_placed
 
@@ -25,37 +27,51 @@ def variable(name: str, *shape: int, dtype: int = DT_FLOAT) -> NodeDef:
     return node
 
 
-def refused(file: Path, document: Any, *says: str) -> None:
-    file.write_text(document if isinstance(document, str) else json.dumps(document))
+def refused(file: Path, placement: Any, *says: str) -> None:
+    file.write_text(json.dumps({"version": 3, "placement": placement}))
     with pytest.raises(PlanError) as caught:
-        load_placement(file)
+        load_plan(file)
     for text in (str(file), *says):
         assert text in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_placement_is_written_and_read(tmp_path: Path) -> None:
-    placement = Placement(3, {"b": 2, "a/w": 0})
-    save_placement(placement, tmp_path / "p.json")
-    assert load_placement(f"{tmp_path}/p.json") == placement
-    assert placement_json(placement) == placement_json(Placement(3, {"a/w": 0, "b": 2}))
-    document = {"version": 1, "servers": 3, "variables": {"a/w": 0, "b": 2}}
-    assert json.loads((tmp_path / "p.json").read_text()) == document
+    plan = Plan(placement=Placement(3, {"b": 2, "a/w": 0}, (5, 0, 7), 6))
+    for name in ("p.json", "p.pb"):
+        save_plan(plan, tmp_path / name)
+        assert load_plan(tmp_path / name) == plan
+    assert plan_json(plan) == plan_json(Plan(placement=Placement(3, {"a/w": 0, "b": 2}, (5, 0, 7), 6)))
+    assert json.loads((tmp_path / "p.json").read_text()) == {
+        "version": 3,
+        "placement": {"servers": 3, "variables": {"a/w": 0, "b": 2}, "bytes": [5, 0, 7], "bound_bytes": 6},
+    }
 
 
-def test_files_that_are_no_placements(tmp_path: Path) -> None:
+def test_placements_that_are_none(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
-    good = {"version": 1, "servers": 2, "variables": {"a": 1}}
-    with pytest.raises(PlanError, match=r"cannot read placement '.*gone': No such file"):
-        load_placement(tmp_path / "gone")
-    refused(file, "[", "is not a placement")
-    refused(file, good | {"more": 1}, "'more'")
-    refused(file, good | {"variables": {"a": "x"}}, "'variables' -> 'a'")
-    refused(file, good | {"variables": {"a": True}}, "'variables' -> 'a'")
-    refused(file, good | {"version": 2}, "is of version 2; this tfwave reads 1")
+    good = {"servers": 2, "variables": {"a": 1}}
+    refused(file, "x", "is not a plan")
+    refused(file, good | {"more": 1}, "more")
+    refused(file, good | {"variables": {"a": "x"}}, "is not a plan")
     refused(file, good | {"servers": 1}, "'a' is placed on server 1, but there are only 1")
     refused(file, good | {"servers": 0, "variables": {}}, "on 0 servers")
     refused(file, good | {"variables": {"a": -1}}, "'a' is placed on server -1")
+    refused(file, good | {"bytes": [1]}, "promises bytes of 1 servers, and is for 2")
+
+
+def on_servers(count: int) -> Any:
+    """A strategy, as far as it is looked at before anything is placed."""
+    spec = SimpleNamespace(as_dict=lambda: {"ps": [f"host:{n}" for n in range(count)]})
+    resolver = SimpleNamespace(cluster_spec=lambda: spec)
+    return SimpleNamespace(_is_parameter_server_strategy_v2=True, _cluster_resolver=resolver)
+
+
+def test_a_plan_without_a_placement_places_nothing() -> None:
+    with pytest.raises(
+        PlanError, match="the plan places no variables: make one that does with `tfwave balance"
+    ):
+        place(on_servers(2), Plan(policy="tic"))
 
 
 def test_another_number_of_servers_is_refused() -> None:

@@ -13,7 +13,8 @@ from tests.memory_steps import graph as one_task
 from tests.unit.conftest import Command, Ran
 from tfwave.capture.bundle import save_bundle
 from tfwave.graph.load import load_graph
-from tfwave.plan.io import load_plan, to_dict
+from tfwave.plan.io import load_plan
+from tfwave.plan.message import to_dict
 from tfwave.report.conformance import HandOff
 from tfwave.report.run import save_run
 from tfwave.version import __version__

@@ -24,8 +24,8 @@ from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation, JobStep
 from tfwave.memory.profile import OpMemory
-from tfwave.memory.schedule import GroupedJob
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
+from tfwave.plan.groups import GroupedJob
 from tfwave.runtime.ledger import LedgerFigures, LedgerJob
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace
 from tfwave.runtime.trace.xplane import OpRun

@@ -9,7 +9,7 @@ from tests.grouped import limit_for
 from tests.memory_steps import Step, bundle_of, counted, graph
 from tests.unit.conftest import Command
 from tfwave.capture.bundle import load_bundle, save_bundle
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
 
 MB = 1_000_000
 PEAK = 2 * MB + 4

@@ -13,8 +13,9 @@ from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation, JobStep, colocate
 from tfwave.memory.profile import MemoryProfile, OpMemory
-from tfwave.memory.schedule import CONTENTION, GroupedJob, Turn, in_turn
-from tfwave.memory.waves import ALONE_MARGIN, SHARED_MARGIN, can_finish, fits, room, waves
+from tfwave.memory.schedule import CONTENTION, in_turn
+from tfwave.memory.slots import ALONE_MARGIN, SHARED_MARGIN, can_finish, fits, room, staggered_slots
+from tfwave.plan.groups import GroupedJob, Turn
 
 
 def step(
@@ -228,15 +229,15 @@ def test_the_order_in_which_jobs_are_given_makes_no_difference() -> None:
 
 def test_a_job_starts_so_many_slots_after_the_one_before() -> None:
     jobs = grouped("a", 1, 1, -2), grouped("b", 1, -1), grouped("c", 1, -1)
-    assert waves(jobs, 1, 100) == slots_of("a0 a1+b0 a2+b1+c0 c1")
-    assert waves(jobs, 9, 100) == in_turn(jobs)
+    assert staggered_slots(jobs, 1, 100) == slots_of("a0 a1+b0 a2+b1+c0 c1")
+    assert staggered_slots(jobs, 9, 100) == in_turn(jobs)
 
 
 def test_a_job_waits_where_it_would_keep_the_first_from_its_end() -> None:
     """Beside ``a0`` is room for ``b0``, but not for what it would then hold beside ``a1``."""
     jobs = grouped("a", 1, 8, -9), grouped("b", 4, -4)
-    assert waves(jobs, 0, 12) == slots_of("a0 a1 a2 b0 b1")
-    assert waves(jobs, 0, 15) == slots_of("a0+b0 a1+b1 a2")
+    assert staggered_slots(jobs, 0, 12) == slots_of("a0 a1 a2 b0 b1")
+    assert staggered_slots(jobs, 0, 15) == slots_of("a0+b0 a1+b1 a2")
     assert can_finish(jobs, {"a": 1, "b": 1}, limit_for(13, 2))
     assert not can_finish(jobs, {"a": 1, "b": 1}, limit_for(13, 2) - 1)
 

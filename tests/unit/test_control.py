@@ -17,7 +17,7 @@ from tests.controlled import FakeHook, flood, open_channel, raw_call
 from tests.plans import plan_by_hand, refusal_of
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.graph.names import Channel
-from tfwave.plan.io import to_proto
+from tfwave.plan.message import to_proto
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2, plan_pb2
 from tfwave.runtime.control import service as control_service

@@ -8,9 +8,10 @@ from tfwave.cost.file import FileCosts
 from tfwave.errors import GraphError, MissingCost, PlanError
 from tfwave.graph.levels import longest_path_levels
 from tfwave.graph.view import GraphView
-from tfwave.memory.groups import NodeGroup, levelled, node_groups
+from tfwave.memory.groups import levelled, node_groups
 from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.units import unit_levels
+from tfwave.plan.groups import NodeGroup
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 CHAIN = GraphView.of(graph_of(a="", b="a", c="b", d="c", e="d"))

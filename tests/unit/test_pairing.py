@@ -9,16 +9,8 @@ import pytest
 from tests.grouped import group, grouped, random_jobs, slots_of
 from tfwave.errors import PlanError
 from tfwave.memory.pairing import algorithm_one
-from tfwave.memory.schedule import (
-    CONTENTION,
-    GroupedJob,
-    Slot,
-    Turn,
-    check_slots,
-    in_turn,
-    modelled_peak,
-    modelled_seconds,
-)
+from tfwave.memory.schedule import CONTENTION, in_turn, modelled_peak, modelled_seconds
+from tfwave.plan.groups import GroupedJob, Slot, Turn, check_slots
 
 A, B = grouped("a", 4, 4, -4, -4), grouped("b", 3, -3)
 

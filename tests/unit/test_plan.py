@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor import Descriptor
 
 from tests.graphs import SERVERS, WORKER, Builder
 from tfwave.cost.uniform import UniformCosts
@@ -18,11 +17,11 @@ from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import first_difference, graph_print
-from tfwave.plan.io import load_plan, plan_json, save_plan, to_dict
+from tfwave.plan.io import load_plan, plan_json, save_plan
 from tfwave.plan.match import check_match
+from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
 from tfwave.planner import Network, PlanRequest, make_plan
-from tfwave.proto import plan_pb2
 
 SERVER = SERVERS[0]
 
@@ -49,16 +48,6 @@ def check(plan: Plan, build: Builder) -> None:
     check_match(plan, view, find_transfers(view))
 
 
-def field_names(message: Descriptor) -> dict[str, Any]:
-    return {f.name: f.message_type and field_names(f.message_type) for f in message.fields}
-
-
-def shape_of(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: shape_of(inner) for name, inner in value.items()}
-    return shape_of(value[0]) if isinstance(value, list) else None
-
-
 @pytest.mark.parametrize("name", ["plan.json", "plan.pb", "plan"])
 def test_a_plan_reads_back(tmp_path: Path, name: str) -> None:
     plan = small_plan()
@@ -69,9 +58,8 @@ def test_a_plan_reads_back(tmp_path: Path, name: str) -> None:
     assert load_plan(f"{tmp_path}/as-text-{name}") == plan
 
 
-def test_json_has_the_names_of_the_proto_and_plain_numbers() -> None:
+def test_json_has_plain_numbers() -> None:
     document = json.loads(plan_json(small_plan()))
-    assert shape_of(document) == field_names(plan_pb2.Plan.DESCRIPTOR)
     (order,) = document["orders"]
     for rank, transfer in enumerate(order["transfers"]):
         assert transfer["rank"] == rank
@@ -142,7 +130,7 @@ def _again(document: dict[str, Any]) -> None:
         (_order(discipline="priority", window_bytes=-1), "by priority in a window of -1 bytes"),
         (_order(window_bytes=1), "by a counter, which has no window"),
         (_order(discipline="fifo"), "has the discipline 'fifo', not counter or priority"),
-        (_of_version_1, r"version 1 is not known here \(this tfwave reads 2\): make the plan again"),
+        (_of_version_1, r"version 1 is not known here \(this tfwave reads 2 and 3\): make the plan again"),
         (lambda d: d.update(version=0), "it has no version"),
     ],
 )

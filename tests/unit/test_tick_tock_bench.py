@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_tick_tock import trained
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tools.bench.limited import Log, largest
 from tools.bench.tick_tock import kept_limits, over_gang

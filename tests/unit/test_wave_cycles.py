@@ -6,7 +6,7 @@ import pytest
 
 from tfwave.cost.analytic import LinkModel
 from tfwave.errors import CostError, PlanError
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
 from tfwave.waves.count import count_waves, device_peaks, most_waves, slowed_at_most
 from tfwave.waves.cycles import AllReduce, cycle_table
 from tfwave.waves.iteration import Machine, Partition, iteration_seconds

@@ -9,8 +9,8 @@ from tfwave.errors import PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
 from tfwave.memory.profile import MemoryProfile, OpMemory
+from tfwave.memory.slots import room
 from tfwave.memory.step import StepMemory, Tensor
-from tfwave.memory.waves import room
 from tfwave.sizes import in_words
 from tfwave.waves.fit import fitting_offset, least_room, wave_peaks, wave_starts
 from tfwave.waves.rewrite.training import Training

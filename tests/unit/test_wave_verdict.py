@@ -4,7 +4,7 @@ import pytest
 
 from tests.waves import rise_and_fall, step_of
 from tfwave.errors import CostError, PlanError
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.overlap import share_above_half, two_wave_peaks
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds

@@ -13,7 +13,7 @@ from tests.unit.conftest import Command
 from tests.unit.test_wave_fit import chain_item
 from tfwave.capture.bundle import load_bundle, save_bundle
 from tfwave.graph.load import load_graph
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
 from tfwave.passes.text import parse_pipeline
 
 MB = 1_000_000

@@ -3,10 +3,8 @@
 from tfwave.balance.chooser import ServerChooser as ServerChooser
 from tfwave.balance.load import ServerLoad as ServerLoad
 from tfwave.balance.load import server_load as server_load
-from tfwave.balance.placement import Placement as Placement
-from tfwave.balance.placement import load_placement as load_placement
-from tfwave.balance.placement import save_placement as save_placement
 from tfwave.balance.result import Balance as Balance
 from tfwave.balance.solve import balance as balance
 from tfwave.balance.variable import Variable as Variable
 from tfwave.balance.variables import variables_of as variables_of
+from tfwave.plan.placement import Placement as Placement

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tfwave.balance.placement import Placement
 from tfwave.balance.sizes import resident_bytes
+from tfwave.plan.placement import Placement
 
 
 class ServerChooser:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.balance.measure import measure, servers_now, totals
-from tfwave.balance.placement import Placement
 from tfwave.balance.variable import Variable
+from tfwave.plan.placement import Placement
 
 NO_GAIN = 0.01
 """A placement that takes less than this share off is not worth a new start."""
@@ -27,9 +27,10 @@ class Balance:
 
     @cached_property
     def placement(self) -> Placement:
-        """For all variables, followers included."""
+        """For all variables, followers included, as a section of a plan."""
         pairs = zip(self.variables, self.assigned, strict=True)
-        return Placement(self.servers, {name: server for v, server in pairs for name in v.names})
+        names = {name: server for v, server in pairs for name in v.names}
+        return Placement(self.servers, names, self.bytes_after, self.bound_bytes)
 
     @property
     def bytes_now(self) -> tuple[int, ...] | None:

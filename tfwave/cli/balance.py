@@ -1,23 +1,23 @@
 """`tfwave balance`: what each server has to do, and where the variables should be."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tfwave.balance.holdings import Holdings
 from tfwave.balance.load import ServerLoad, loads_of
-from tfwave.balance.placement import save_placement
 from tfwave.balance.result import Balance
 from tfwave.balance.solve import MOST_SERVERS, balance
 from tfwave.balance.variables import placeable
 from tfwave.capture.costs import bundle_costs
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cost.estimate import EstimateMissing
 from tfwave.cost.model import CostModel
 from tfwave.graph.transfer import Transfer
+from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words
 
 
@@ -30,9 +30,8 @@ def balance_command(  # noqa: PLR0913, PLR0917
         ),
     ] = None,
     job: Annotated[str, typer.Option(help="The servers' job.")] = "ps",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the placement (JSON) to start again with.")
-    ] = None,
+    output: PlanOutput = None,
+    add_to: AddTo = None,
     fetches: Fetches = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -42,7 +41,7 @@ def balance_command(  # noqa: PLR0913, PLR0917
 
       tfwave balance demo-run/bundle
 
-      tfwave balance demo-run/bundle --servers 4 -o placement.json
+      tfwave balance demo-run/bundle --servers 4 -o plan.json
 
       tfwave balance train.pb --fetch train_op --json
     """
@@ -54,8 +53,7 @@ def balance_command(  # noqa: PLR0913, PLR0917
     loads = loads_of(holdings, transfers, costs)
     there = 1 + max((v.server for v in variables if v.server is not None), default=0)
     found = balance(variables, servers or max(there, len(loads)))
-    if output is not None:
-        save_placement(found.placement, output)
+    write_plan(Plan(placement=found.placement), output, add_to)
     unknown = sum(not t.bytes for t in transfers)
     if as_json:
         print_json(_document(loads, found, unknown))

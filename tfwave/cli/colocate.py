@@ -10,12 +10,14 @@ import typer
 from tfwave.capture.bundle import load_bundle
 from tfwave.cli.colocate_plot import save_colocation_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.colocate.advice import Advice, advise, captured_step
 from tfwave.memory.colocation import WORTH, Colocation, JobStep
+from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words, parse_size
 
 
-def colocate_command(
+def colocate_command(  # noqa: PLR0913, PLR0917
     bundles: Annotated[
         list[Path], typer.Argument(help="Capture bundles, one for each job.", metavar="BUNDLE...")
     ],
@@ -23,6 +25,8 @@ def colocate_command(
         str, typer.Option(metavar="512MiB", help="What the jobs share; bytes, or with a unit.")
     ],
     device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    output: PlanOutput = None,
+    add_to: AddTo = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the plan to a file (.png or .svg).")] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -34,11 +38,15 @@ def colocate_command(
 
       tfwave colocate resnet bert --memory 512MiB
 
+      tfwave colocate resnet bert --memory 512MiB -o plan.json
+
       tfwave colocate small small small small --memory 2GB --plot plan.svg
 
       tfwave colocate resnet bert --memory 512MiB --json
     """
     found = advise(_steps(bundles, device), parse_size(memory))
+    if found.plan is not None:
+        write_plan(Plan(groups=found.groups), output, add_to)
     if plot is not None and found.plan is not None:
         save_colocation_plot(found.plan, plot)
     if as_json:
@@ -47,6 +55,8 @@ def colocate_command(
         _print(found)
         if plot is not None and found.plan is not None:
             console.print(f"drawn to '{plot}'")
+        if output is not None and found.plan is not None:
+            console.print(f"written to '{output}'")
     if not found.fits:
         raise typer.Exit(1)
 

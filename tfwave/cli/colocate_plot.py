@@ -7,7 +7,7 @@ from typing import Any
 
 from tfwave.cli.memory_plot import new_figure, save_figure
 from tfwave.memory.colocation import Colocation
-from tfwave.memory.schedule import nothing_done
+from tfwave.plan.groups import nothing_done
 
 _MEBIBYTE = 2**20
 

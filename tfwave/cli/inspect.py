@@ -19,35 +19,55 @@ from tfwave.cli.output import (
     print_table,
     short_device,
 )
+from tfwave.cli.show_plan import print_plan
+from tfwave.errors import TfwaveError
 from tfwave.graph.names import Channel
 from tfwave.plan.io import load_plan
-from tfwave.plan.match import check_match
+from tfwave.plan.match import parts_of_graph
+from tfwave.plan.message import to_dict
+from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words
 
 
 def inspect_command(
-    graph: Annotated[str, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")],
-    plan: Annotated[Path | None, typer.Option(help="Check that this plan belongs to the graph.")] = None,
+    graph: Annotated[str | None, typer.Argument(help=GRAPH_HELP, metavar="[GRAPH|BUNDLE]")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Show this plan; with a graph, check that it belongs to that.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the nodes, devices and transfers of a graph or a capture bundle.
+    """Show the nodes, devices and transfers of a graph or a capture bundle; or what a plan says.
 
     [bold]Examples[/bold]
 
       tfwave inspect demo-run/bundle
 
+      tfwave inspect --plan plan.json
+
       tfwave inspect worker.pb --plan plan.json --json
     """
-    source = load_source(graph)
-    if plan is not None:
-        check_match(load_plan(plan), source.view, source.transfers)
+    known = None if plan is None else load_plan(plan)
+    if graph is not None:
+        _inspect_graph(load_source(graph), known, as_json=as_json)
+    elif known is None:
+        raise TfwaveError("there is nothing to inspect: give a graph, a bundle or --plan FILE")
+    elif as_json:
+        print_json(to_dict(known))
+    else:
+        print_plan(known)
+
+
+def _inspect_graph(source: Source, plan: Plan | None, *, as_json: bool) -> None:
+    fitting = None if plan is None else parts_of_graph(plan, source.view, source.transfers)
     found = _describe(source)
     if as_json:
-        print_json(found)
+        print_json(found if fitting is None else found | {"plan": list(fitting)})
         return
     _print(found)
-    if plan is not None:
-        console.print(f"The plan '{plan}' belongs to this graph.")
+    if fitting:
+        console.print(f"The plan belongs to this graph: {', '.join(fitting)}.", markup=False)
+    elif fitting is not None:
+        console.print("The plan says where variables lie, and nothing of any graph.")
 
 
 def _describe(source: Source) -> dict[str, Any]:

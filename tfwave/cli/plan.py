@@ -18,24 +18,17 @@ from tfwave.cli.output import (
     console,
     milliseconds,
     print_json,
-    print_table,
-    short_device,
 )
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.show_plan import print_order
 from tfwave.cost.file import load_costs
 from tfwave.cost.uniform import UniformCosts
 from tfwave.errors import MissingCost
 from tfwave.order.registry import POLICY_NAMES
-from tfwave.plan.io import save_plan, to_dict
-from tfwave.plan.plan import Plan, PlannedTransfer, Predicted
+from tfwave.plan.message import to_dict
+from tfwave.plan.plan import Plan
 from tfwave.planner import Network, PlanRequest, make_plan
 from tfwave.planner.plan import URGENCY
-from tfwave.sizes import in_words
-
-_SHOWN_TRANSFERS = 20
-_UNTIMED = (
-    "what to expect is not known: without times each transfer counts as one, and each op as nothing; a capture "
-    "bundle has them, or give --costs FILE"
-)
 
 
 class Missing(StrEnum):
@@ -53,9 +46,8 @@ def plan_command(  # noqa: PLR0913, PLR0917
         typer.Option(help='Costs in seconds: {"ops": {node: s}, "transfers": {recv node: s}}.'),
     ] = None,
     device: Annotated[str | None, typer.Option(help="Plan only what arrives at this device.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the plan; JSON if it ends in .json.")
-    ] = None,
+    output: PlanOutput = None,
+    add_to: AddTo = None,
     fetches: Fetches = None,
     seed: Annotated[int, typer.Option(help="Seed of the policies 'random' and 'search'.")] = 0,
     missing: Annotated[Missing, typer.Option(help="Refuse missing costs, or estimate them.")] = Missing.error,
@@ -81,12 +73,11 @@ def plan_command(  # noqa: PLR0913, PLR0917
     known = _network(source, policy, costs)
     network = known.estimated(source.view, transfers) if missing is Missing.estimate else known
     plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device, workers))
-    if output is not None:
-        save_plan(plan, output)
+    write_plan(plan, output, add_to)
     if as_json:
         print_json(to_dict(plan))
         return
-    print_plan(plan)
+    print_order(plan)
     if source.bundle is not None:
         captured = known if costs is None else bundle_network(source.bundle)
         _print_beside(source.bundle, captured, plan, workers)
@@ -125,45 +116,3 @@ def _network(source: Source, policy: str, costs: Path | None) -> Network:
             "the policy 'tac' needs times: give --costs FILE or a capture bundle, or choose --policy tic"
         )
     return Network(UniformCosts())
-
-
-def print_plan(plan: Plan) -> None:
-    """Show a plan to people: what it promises, then the most urgent transfers of each channel."""
-    costs = plan.costs
-    detail = f" ({costs.detail})" if costs.detail else ""
-    console.print(
-        f"policy {plan.policy}; costs: ops {costs.ops}, transfers {costs.transfers}{detail}", soft_wrap=True
-    )
-    if costs == UniformCosts().source:
-        console.print(_UNTIMED, soft_wrap=True)
-    else:
-        _print_predicted(plan.predicted)
-    for order in plan.orders:
-        channel = order.channel
-        ends = f"{short_device(channel.source)} -> {short_device(channel.destination)}"
-        title = f"{ends}: {len(order.transfers)} transfers"
-        rows = [
-            (t.rank, f"{t.priority:g}", _size(t), f"{t.key.node}:{t.key.port}")
-            for t in order.transfers[:_SHOWN_TRANSFERS]
-        ]
-        print_table(title, ["rank", "priority", "size", "tensor"], rows, words=["tensor"])
-        if len(order.transfers) > _SHOWN_TRANSFERS:
-            console.print(f"... and {len(order.transfers) - _SHOWN_TRANSFERS} more (all with --json or -o)")
-
-
-def _size(transfer: PlannedTransfer) -> str:
-    """In words; a graph that was not captured does not tell."""
-    return in_words(transfer.bytes) if transfer.bytes else "unknown"
-
-
-def _print_predicted(predicted: Predicted) -> None:
-    console.print(
-        f"predicted: makespan {milliseconds(predicted.makespan_seconds)}, "
-        f"U {milliseconds(predicted.upper_seconds)}, L {milliseconds(predicted.lower_seconds)}, "
-        f"E {predicted.efficiency:.3f}, S {predicted.speedup:.3f}\n"
-        f"step: {milliseconds(predicted.unordered_seconds)} unordered, "
-        f"{milliseconds(predicted.ordered_seconds)} ordered, {predicted.gap:.1%} above the best bound "
-        f"({predicted.bound}, {milliseconds(predicted.bound_seconds)})\n"
-        f"[bold]{predicted.verdict}[/bold]",
-        soft_wrap=True,
-    )

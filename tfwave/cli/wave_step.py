@@ -12,10 +12,13 @@ from tfwave.graph.functions.nodes import ARG_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
 from tfwave.passes.text import build_pass
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.waves import Waves
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
-from tfwave.waves.fit import fitting_offset, pool_needs
+from tfwave.waves.fit import fitting_offset, least_room, pool_needs
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.rewrite.training import Training
+from tfwave.waves.verdict import WaveVerdict
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,26 @@ class CapturedStep:
             return fitting_offset(self.training, self.found.memory, self.limit, self.found.others or 0)
         except PlanError as error:
             return str(error)
+
+    def planned(self, verdict: WaveVerdict) -> Waves:
+        """Two waves of the captured batch at this offset, as a section of a plan; what it promises is `verdict`'s.
+
+        Raises:
+            PlanError: there is no offset; says why.
+        """
+        if isinstance(self.training, str) or isinstance(self.offset, str):
+            raise PlanError(f"there are no waves to plan: {self.offset}")
+        return Waves(
+            graph=graph_print(self.training.step.view),
+            count=2,
+            offset=self.offset,
+            limit_bytes=self.limit,
+            needed_bytes=least_room(self.training, self.found.memory, self.offset, self.found.others or 0),
+            speedup=verdict.best.speedup,
+            speedup_low=verdict.low,
+            speedup_high=verdict.high,
+            verdict=verdict.text,
+        )
 
     @property
     def passes(self) -> str | None:

@@ -13,9 +13,11 @@ from tfwave.capture.bundle import Bundle, load_bundle
 from tfwave.capture.memory import captured_memory
 from tfwave.cli.inputs import Fetches
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cli.wave_step import CapturedStep, training_of
 from tfwave.errors import BundleError
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
+from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words, parse_size
 from tfwave.waves.pair import Pace
 from tfwave.waves.verdict import Choice, StepUse, WaveVerdict, judge_waves
@@ -79,6 +81,8 @@ def waves_command(  # noqa: PLR0913, PLR0917
         ),
     ] = None,
     fetches: Fetches = None,
+    output: PlanOutput = None,
+    add_to: AddTo = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Tell whether waves of a captured step would help in a memory: tick-tock against one larger batch.
@@ -90,7 +94,7 @@ def waves_command(  # noqa: PLR0913, PLR0917
 
       tfwave waves captured --memory 512MiB
 
-      tfwave waves captured --memory 512MiB --graph train.pb --fetch loss:0 --fetch train
+      tfwave waves captured --memory 512MiB --graph train.pb --fetch loss:0 --fetch train -o plan.json
 
       tfwave waves captured --memory 2GB --pace steady --compute-share 0.4
 
@@ -102,11 +106,15 @@ def waves_command(  # noqa: PLR0913, PLR0917
     names = fetches or loaded.manifest.fetches
     step = CapturedStep(found, training_of(loaded, graph, names), parse_size(memory))
     judged = _Judged(loaded, step, use, compute_share is None, pace)
+    if output is not None or add_to is not None:
+        write_plan(Plan(waves=step.planned(judged.verdict)), output, add_to)
     if as_json:
         print_json(_document(judged))
     else:
         _print(judged)
         _print_offset(step, graph or "TRAIN.pb", names)
+        if output is not None:
+            console.print(f"written to '{output}'")
     if not judged.verdict.is_gain:
         raise typer.Exit(1)
 

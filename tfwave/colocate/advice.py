@@ -10,9 +10,11 @@ from tfwave.capture.costs import bundle_costs
 from tfwave.capture.memory import captured_memory
 from tfwave.errors import PlanError
 from tfwave.memory.colocation import Colocation, JobStep, colocate, is_worth
-from tfwave.memory.groups import NodeGroup, levelled
-from tfwave.memory.schedule import UNKNOWN_SHARE, GroupedJob, Turn, in_turn, modelled_seconds, nothing_done
-from tfwave.memory.waves import can_finish
+from tfwave.memory.groups import levelled
+from tfwave.memory.schedule import in_turn, modelled_seconds
+from tfwave.memory.slots import can_finish
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.groups import UNKNOWN_SHARE, GroupedJob, Groups, NodeGroup, Turn, nothing_done
 
 _PARTS = 100
 
@@ -37,6 +39,13 @@ class Advice:
     def fits(self) -> bool:
         """Is there a plan?"""
         return self.plan is not None
+
+    @property
+    def groups(self) -> Groups | None:
+        """The same as a section of a plan."""
+        if self.plan is None:
+            return None
+        return self.plan.section({step.name: graph_print(step.view) for step in self.steps})
 
     @cached_property
     def whole(self) -> Mapping[str, GroupedJob]:

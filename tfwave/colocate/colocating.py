@@ -14,7 +14,7 @@ from tfwave.colocate.profile import ProfiledStep
 from tfwave.colocate.results import Results
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.memory.colocation import Colocation
-from tfwave.memory.waves import Rooms, room
+from tfwave.memory.slots import Rooms, room
 from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
 from tfwave.runtime.ledger import WAIT_SECONDS, Ledger, LedgerFigures, load_barrier_op
 from tfwave.runtime.pool import pool_in_use, pool_limit

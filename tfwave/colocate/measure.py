@@ -12,8 +12,8 @@ from tfwave.colocate.life import Life, Run
 from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.graph.item import GraphItem
-from tfwave.memory.schedule import GroupedJob
 from tfwave.passes.text import build_pass
+from tfwave.plan.groups import GroupedJob
 from tfwave.runtime.group_barriers import Insert, Watch
 from tfwave.runtime.ledger import Ledger, LedgerJob
 from tfwave.runtime.live.batches import bytes_of, captured_bytes

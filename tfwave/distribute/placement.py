@@ -9,47 +9,58 @@ from weakref import ref
 
 from tfwave.balance.chooser import ServerChooser
 from tfwave.balance.holdings import Held, Holdings
-from tfwave.balance.placement import Placement, load_placement, save_placement
 from tfwave.balance.result import Balance
 from tfwave.balance.solve import balance
 from tfwave.balance.variable import Variable
 from tfwave.balance.variables import placeable
 from tfwave.capture.function import cut_function
+from tfwave.errors import PlanError
 from tfwave.graph.transfer import find_transfers
+from tfwave.plan.io import load_plan, save_plan
+from tfwave.plan.placement import Placement
+from tfwave.plan.plan import Plan
 from tfwave.runtime.variables import servers_of, variables_placed
 
 _WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
 
 
-def place(strategy: Any, placement: Placement | Path | str | None = None) -> "Placed":
-    """Have a `ParameterServerStrategy` make its variables where a placement says, from now on.
+def place(strategy: Any, plan: Plan | Path | str | None = None) -> "Placed":
+    """Have a `ParameterServerStrategy` make its variables where a plan says, from now on.
 
-    Call it before the variables are made. What the placement does not name, and without one every variable, goes
+    Call it before the variables are made. What its placement does not name, and without one every variable, goes
     to the server that holds the fewest bytes so far, where TensorFlow takes the servers in turn. A job that started
     so can tell a better placement for its next start::
 
         placed = tfwave.distribute.place(strategy)
-        ...  # make the model, and next time place(strategy, "placement.json")
-        placed.save("placement.json")
+        ...  # make the model, and next time place(strategy, "plan.json")
+        placed.save("plan.json")
 
     Names in checkpoints are none of servers: a job goes on from one with any placement.
 
     Args:
         strategy: a `tf.distribute.ParameterServerStrategy`.
-        placement: or the name of its file.
+        plan: one with a placement, as `tfwave balance` writes it, or the name of its file.
 
     Raises:
-        PlanError: no such placement, or one for another number of servers.
+        PlanError: no such plan, one without a placement, or for another number of servers.
         EnforcerError: no such strategy.
         EnvironmentUnsupported: this TensorFlow makes its variables otherwise.
     """
     there = servers_of(strategy)
-    chosen = load_placement(Path(placement)) if isinstance(placement, str | Path) else placement
-    if chosen is not None:
-        chosen.check_servers(there)
-    placed = Placed(chosen or Placement(there, {}))
+    chosen = Placement(there) if plan is None else _placement(plan)
+    chosen.check_servers(there)
+    placed = Placed(chosen)
     placed.start(strategy)
     return placed
+
+
+def _placement(given: Plan | Path | str) -> Placement:
+    plan = given if isinstance(given, Plan) else load_plan(given)
+    if plan.placement is None:
+        raise PlanError(
+            "the plan places no variables: make one that does with `tfwave balance GRAPH -o FILE`"
+        )
+    return plan.placement
 
 
 @dataclass(frozen=True)
@@ -88,12 +99,12 @@ class Placed:
         return balance(self._whole() if concrete is None else self._pulled(concrete), self._servers)
 
     def save(self, path: Path | str, concrete: Any = None) -> None:
-        """Write the placement that `balance` gives.
+        """Write the placement that `balance` gives, as a plan.
 
         Raises:
             TfwaveError: as `balance`, or the place cannot be written.
         """
-        save_placement(self.balance(concrete).placement, Path(path))
+        save_plan(Plan(placement=self.balance(concrete).placement), path)
 
     def start(self, strategy: Any) -> None:
         """Begin to place.

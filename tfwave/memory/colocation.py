@@ -1,26 +1,30 @@
 """The planner of co-located jobs: how finely each is cut, and how far apart they start."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.cost.model import CostModel
 from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
-from tfwave.memory.groups import LevelledStep, NodeGroup, levelled
+from tfwave.memory.groups import LevelledStep, levelled
 from tfwave.memory.profile import MemoryProfile
-from tfwave.memory.schedule import (
+from tfwave.memory.schedule import in_turn, modelled_peak, modelled_seconds
+from tfwave.memory.slots import can_finish, fits, room, staggered_slots
+from tfwave.plan.fingerprint import GraphPrint
+from tfwave.plan.groups import (
     UNKNOWN_SHARE,
     GroupedJob,
+    Groups,
+    NodeGroup,
+    PlannedJob,
     Slot,
+    check_shares,
     check_slots,
-    in_turn,
-    modelled_peak,
-    modelled_seconds,
     nothing_done,
+    one_at_a_time,
 )
-from tfwave.memory.waves import can_finish, fits, room, waves
 from tfwave.sizes import in_words
 
 FINENESSES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -41,7 +45,7 @@ class JobStep:
     `slowed_at_most` and `compute_share` are as in `GroupedJob`.
 
     Raises:
-        PlanError: `slowed_at_most` is below 0 or not a number, or the share is not above 0 and at most 1.
+        PlanError: as `check_shares`.
     """
 
     name: str
@@ -53,14 +57,7 @@ class JobStep:
 
     def __post_init__(self) -> None:
         """Refuse shares that are none."""
-        if not 0 < self.compute_share <= 1:
-            raise PlanError(
-                f"the job '{self.name}' keeps a share of {self.compute_share} busy: give one above 0 and at most 1"
-            )
-        if self.slowed_at_most is not None and not self.slowed_at_most >= 0:
-            raise PlanError(
-                f"the job '{self.name}' allows to be slowed by {self.slowed_at_most}: give a share of 0 or more"
-            )
+        check_shares(self.name, self.slowed_at_most, self.compute_share)
 
     def in_groups(self, groups: tuple[NodeGroup, ...]) -> GroupedJob:
         """The job, with its step in these groups."""
@@ -98,6 +95,26 @@ class Colocation:
         """In which each job makes one step."""
         return modelled_seconds(self.jobs, self.slots)
 
+    @classmethod
+    def of(cls, groups: Groups) -> "Colocation":
+        """What a plan says.
+
+        Raises:
+            PlanError: the slots have no room under its limit.
+        """
+        return cls(tuple([planned.job for planned in groups.jobs]), groups.slots, groups.limit_bytes)
+
+    def section(self, graphs: Mapping[str, GraphPrint]) -> Groups:
+        """As a plan says it; `graphs` are the prints of what the jobs run, by name."""
+        return Groups(
+            limit_bytes=self.limit_bytes,
+            jobs=tuple([PlannedJob(job, graphs[job.name]) for job in self.jobs]),
+            slots=self.slots,
+            peak_bytes=self.peak_bytes,
+            seconds=self.seconds,
+            in_turn_seconds=self.in_turn_seconds,
+        )
+
     @property
     def in_turn_seconds(self) -> float:
         """The same, one job after the other."""
@@ -106,7 +123,7 @@ class Colocation:
     @property
     def is_in_turn(self) -> bool:
         """Does nothing run side by side?"""
-        return _one_at_a_time(self.slots)
+        return one_at_a_time(self.slots)
 
     def slowed(self, job: GroupedJob) -> float:
         """By what share a job's steps come slower than if it ran alone."""
@@ -152,16 +169,12 @@ def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
 
 def _chosen(candidates: Sequence[_Candidate], limit_bytes: int) -> Colocation:
     """The fastest; or one job after the other, where that is hardly slower."""
-    turns = [(jobs, slots) for jobs, slots in candidates if _one_at_a_time(slots)]
+    turns = [(jobs, slots) for jobs, slots in candidates if one_at_a_time(slots)]
     fastest, plain = (
         Colocation(tuple(sorted(jobs, key=lambda job: job.name)), slots, limit_bytes)
         for jobs, slots in (min(candidates, key=_rank), min(turns or candidates, key=_rank))
     )
     return fastest if is_worth(fastest.seconds, plain.seconds) or plain.too_slow else plain
-
-
-def _one_at_a_time(slots: Sequence[Slot]) -> bool:
-    return all(len(slot) == 1 for slot in slots)
 
 
 def is_worth(seconds: float, in_turn_seconds: float) -> bool:
@@ -186,7 +199,7 @@ def _candidates(jobs: Sequence[GroupedJob], limit_bytes: int) -> Iterator[_Candi
     for first in by_rise:
         order = (first, *(job for job in by_rise if job is not first))
         if can_finish(order, nothing_done(order), limit_bytes):
-            yield from ((order, waves(order, offset, limit_bytes)) for offset in offsets)
+            yield from ((order, staggered_slots(order, offset, limit_bytes)) for offset in offsets)
 
 
 def _rank(candidate: _Candidate) -> tuple[float, int, int]:

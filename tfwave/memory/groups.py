@@ -12,34 +12,7 @@ from tfwave.graph.view import GraphView
 from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.releases import Replay
 from tfwave.memory.units import name_key, unit_levels, unit_order, units_of
-
-
-@dataclass(frozen=True)
-class NodeGroup:
-    """Ops that run between two barriers.
-
-    Attributes:
-        ops: their names, each once; by level, then by name.
-        first_level: the longest-path level of the first, each while loop taken as one node.
-        last_level: of the last.
-        net: bytes that stay allocated by the group; negative where it frees more.
-        transient: the most bytes that it holds at once above what was held before it; never less than `net` or 0.
-        piece: the most bytes that one of its ops asks for at once.
-        seconds: of its ops, one after the other, each once; 0 where no costs are given.
-    """
-
-    ops: tuple[str, ...]
-    first_level: int
-    last_level: int
-    net: int
-    transient: int
-    piece: int = 0
-    seconds: float = 0.0
-
-    @property
-    def allocates(self) -> bool:
-        """Is it one of the paper's ANGs, which leave more allocated than they found? The others are DNGs."""
-        return self.net > 0
+from tfwave.plan.groups import NodeGroup
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from tfwave.memory.schedule import GroupedJob, Slot, Turn, modelled_peak
+from tfwave.memory.schedule import modelled_peak
+from tfwave.plan.groups import GroupedJob, Slot, Turn
 
 
 def algorithm_one(jobs: Sequence[GroupedJob], limit_bytes: int) -> tuple[Slot, ...]:

@@ -29,6 +29,10 @@ class GraphPrint:
         return len(self.node_digests) // _DIGEST_BYTES
 
 
+NO_GRAPH = GraphPrint("", (), b"")
+"""Of a plan that orders nothing."""
+
+
 def graph_print(view: GraphView) -> GraphPrint:
     """Take the print of a graph: equal under node reordering and in every run of one program.
 

@@ -3,19 +3,58 @@
 from tfwave.errors import PlanError
 from tfwave.graph.transfer import Transfers
 from tfwave.graph.view import GraphView
-from tfwave.plan.fingerprint import first_difference
+from tfwave.plan.fingerprint import GraphPrint, first_difference
 from tfwave.plan.plan import Plan
 
 
 def check_match(plan: Plan, view: GraphView, transfers: Transfers) -> None:
-    """Refuse a plan that was made for another graph.
+    """Refuse a plan whose order was made for another graph.
 
     Raises:
         PlanError: names the first difference: a transfer, else an op count, else a node.
     """
-    difference = _first_transfer_difference(plan, transfers) or first_difference(plan.graph, view)
+    difference = _order_difference(plan, view, transfers)
     if difference:
-        raise PlanError(f"the plan was made for another graph: {difference}; make a plan for this one")
+        raise _other_graph(difference)
+
+
+def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers) -> tuple[str, ...]:
+    """What of a plan was made for this graph, in words: its order, jobs, waves. Each is of a graph of its own.
+
+    Raises:
+        PlanError: nothing of it; names the first difference.
+    """
+    differences: dict[str, str | None] = {}
+    if plan.has_order:
+        differences["the order"] = _order_difference(plan, view, transfers)
+    for planned in plan.groups.jobs if plan.groups else ():
+        differences[f"the job '{planned.job.name}'"] = first_difference(planned.graph, view)
+    if plan.waves:
+        differences["the waves"] = first_difference(plan.waves.graph, view)
+    fitting = tuple([part for part, difference in differences.items() if difference is None])
+    for difference in differences.values():
+        if difference and not fitting:
+            raise _other_graph(difference)
+    return fitting
+
+
+def check_graph(planned: GraphPrint, view: GraphView) -> None:
+    """Refuse a section that was made for another graph.
+
+    Raises:
+        PlanError: names the first difference: an op count, else a node.
+    """
+    difference = first_difference(planned, view)
+    if difference:
+        raise _other_graph(difference)
+
+
+def _other_graph(difference: str) -> PlanError:
+    return PlanError(f"the plan was made for another graph: {difference}; make a plan for this one")
+
+
+def _order_difference(plan: Plan, view: GraphView, transfers: Transfers) -> str | None:
+    return _first_transfer_difference(plan, transfers) or first_difference(plan.graph, view)
 
 
 def _first_transfer_difference(plan: Plan, transfers: Transfers) -> str | None:

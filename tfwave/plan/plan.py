@@ -1,4 +1,4 @@
-"""The Plan: all that was decided about one graph. Left of it modules decide, right of it they enforce."""
+"""The Plan: all that was decided about a job. Left of it modules decide, right of it they enforce."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -9,9 +9,13 @@ from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.plan.discipline import Discipline
-from tfwave.plan.fingerprint import GraphPrint
+from tfwave.plan.fingerprint import NO_GRAPH, GraphPrint
+from tfwave.plan.groups import Groups
+from tfwave.plan.placement import Placement
+from tfwave.plan.waves import Waves
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
+_READABLE_VERSIONS = (2, PLAN_VERSION)
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,11 @@ class Predicted:
     one; `verdict` says in words whether the order is worth its while. 0 and "": not known.
     """
 
-    upper_seconds: float
-    lower_seconds: float
-    makespan_seconds: float
-    efficiency: float
-    speedup: float
+    upper_seconds: float = 0.0
+    lower_seconds: float = 0.0
+    makespan_seconds: float = 0.0
+    efficiency: float = 0.0
+    speedup: float = 0.0
     unordered_seconds: float = 0.0
     bound_seconds: float = 0.0
     bound: str = ""
@@ -78,31 +82,65 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Plan:
-    """An order for each channel of one graph, with what it was decided from and what it promises.
+    """What was decided about a job, in sections, each with what it promises.
+
+    Attributes:
+        policy: by which transfers are ordered; empty where no order was decided, as are the next four.
+        graph: whose transfers are ordered.
+        costs: where the times came from by which they are.
+        predicted: what the order should give.
+        orders: of each channel.
+        groups: how jobs share one memory; None where that was not decided.
+        waves: when the waves of a training step begin; None likewise.
+        placement: which server holds each variable; None likewise.
 
     Raises:
         PlanError: an order without a device, ranks with gaps or duplicates, a window that its discipline has no
             use for, a channel, key or edge twice, a transfer of another channel, without an edge, of negative size,
-            or whose priority is not a number.
+            or whose priority is not a number; or no section at all.
     """
 
-    policy: str
-    graph: GraphPrint
-    costs: CostSource
-    predicted: Predicted
-    orders: tuple[ChannelOrder, ...]
-    version: int = PLAN_VERSION
+    policy: str = ""
+    graph: GraphPrint = NO_GRAPH
+    costs: CostSource = CostSource("", "")
+    predicted: Predicted = Predicted()
+    orders: tuple[ChannelOrder, ...] = ()
+    groups: Groups | None = None
+    waves: Waves | None = None
+    placement: Placement | None = None
 
     def __post_init__(self) -> None:
         """Hold the invariants that every reader of a plan relies on."""
-        check_version(self.version)
+        if self.orders and not self.policy:
+            raise PlanError("it orders transfers, and names no policy: make the plan again")
+        if not (self.has_order or self.groups or self.waves or self.placement):
+            raise PlanError("it decides nothing: it has no order, and no other section")
         _refuse_twice((str(order.channel) for order in self.orders), "channel")
         for order in self.orders:
             _check_order(order)
 
     @property
+    def has_order(self) -> bool:
+        """Was an order of transfers decided, be it of none?"""
+        return bool(self.policy)
+
+    def with_sections_of(self, other: "Plan") -> "Plan":
+        """The sections of both; what both have is the other's."""
+        order = other if other.has_order else self
+        return Plan(
+            policy=order.policy,
+            graph=order.graph,
+            costs=order.costs,
+            predicted=order.predicted,
+            orders=order.orders,
+            groups=other.groups or self.groups,
+            waves=other.waves or self.waves,
+            placement=other.placement or self.placement,
+        )
+
+    @property
     def fingerprint(self) -> str:
-        """Of the graph that was planned; stable under node reordering."""
+        """Of the graph whose transfers were planned; stable under node reordering."""
         return self.graph.fingerprint
 
     @property
@@ -135,11 +173,12 @@ def check_version(version: int) -> None:
     """Refuse a plan of another format.
 
     Raises:
-        PlanError: its version is not this one's.
+        PlanError: its version is neither this one's nor the one before.
     """
-    if version != PLAN_VERSION:
+    if version not in _READABLE_VERSIONS:
+        known = " and ".join(map(str, _READABLE_VERSIONS))
         raise PlanError(
-            f"plan version {version} is not known here (this tfwave reads {PLAN_VERSION}): make the plan again"
+            f"plan version {version} is not known here (this tfwave reads {known}): make the plan again"
         )
 
 

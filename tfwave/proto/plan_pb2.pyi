@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Plan(_message.Message):
-    __slots__ = ("version", "policy", "fingerprint", "costs", "predicted", "orders", "op_counts", "node_digests")
+    __slots__ = ("version", "policy", "fingerprint", "costs", "predicted", "orders", "op_counts", "node_digests", "groups", "waves", "placement")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
@@ -15,6 +15,9 @@ class Plan(_message.Message):
     ORDERS_FIELD_NUMBER: _ClassVar[int]
     OP_COUNTS_FIELD_NUMBER: _ClassVar[int]
     NODE_DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    WAVES_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     version: int
     policy: str
     fingerprint: str
@@ -23,7 +26,10 @@ class Plan(_message.Message):
     orders: _containers.RepeatedCompositeFieldContainer[Order]
     op_counts: _containers.RepeatedCompositeFieldContainer[OpCount]
     node_digests: bytes
-    def __init__(self, version: _Optional[int] = ..., policy: _Optional[str] = ..., fingerprint: _Optional[str] = ..., costs: _Optional[_Union[Costs, _Mapping]] = ..., predicted: _Optional[_Union[Predicted, _Mapping]] = ..., orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., op_counts: _Optional[_Iterable[_Union[OpCount, _Mapping]]] = ..., node_digests: _Optional[bytes] = ...) -> None: ...
+    groups: Groups
+    waves: Waves
+    placement: Placement
+    def __init__(self, version: _Optional[int] = ..., policy: _Optional[str] = ..., fingerprint: _Optional[str] = ..., costs: _Optional[_Union[Costs, _Mapping]] = ..., predicted: _Optional[_Union[Predicted, _Mapping]] = ..., orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., op_counts: _Optional[_Iterable[_Union[OpCount, _Mapping]]] = ..., node_digests: _Optional[bytes] = ..., groups: _Optional[_Union[Groups, _Mapping]] = ..., waves: _Optional[_Union[Waves, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ...) -> None: ...
 
 class Costs(_message.Message):
     __slots__ = ("ops", "transfers", "detail")
@@ -100,3 +106,118 @@ class OpCount(_message.Message):
     op: str
     count: int
     def __init__(self, op: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class GraphPrint(_message.Message):
+    __slots__ = ("fingerprint", "op_counts", "node_digests")
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    OP_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    NODE_DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    fingerprint: str
+    op_counts: _containers.RepeatedCompositeFieldContainer[OpCount]
+    node_digests: bytes
+    def __init__(self, fingerprint: _Optional[str] = ..., op_counts: _Optional[_Iterable[_Union[OpCount, _Mapping]]] = ..., node_digests: _Optional[bytes] = ...) -> None: ...
+
+class Groups(_message.Message):
+    __slots__ = ("limit_bytes", "jobs", "slots", "peak_bytes", "seconds", "in_turn_seconds")
+    LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    PEAK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    IN_TURN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    limit_bytes: int
+    jobs: _containers.RepeatedCompositeFieldContainer[PlannedJob]
+    slots: _containers.RepeatedCompositeFieldContainer[Slot]
+    peak_bytes: int
+    seconds: float
+    in_turn_seconds: float
+    def __init__(self, limit_bytes: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[PlannedJob, _Mapping]]] = ..., slots: _Optional[_Iterable[_Union[Slot, _Mapping]]] = ..., peak_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., in_turn_seconds: _Optional[float] = ...) -> None: ...
+
+class PlannedJob(_message.Message):
+    __slots__ = ("name", "graph", "resident_bytes", "compute_share", "slowed_at_most", "groups")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_FIELD_NUMBER: _ClassVar[int]
+    RESIDENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_SHARE_FIELD_NUMBER: _ClassVar[int]
+    SLOWED_AT_MOST_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    graph: GraphPrint
+    resident_bytes: int
+    compute_share: float
+    slowed_at_most: float
+    groups: _containers.RepeatedCompositeFieldContainer[NodeGroup]
+    def __init__(self, name: _Optional[str] = ..., graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., resident_bytes: _Optional[int] = ..., compute_share: _Optional[float] = ..., slowed_at_most: _Optional[float] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ...) -> None: ...
+
+class NodeGroup(_message.Message):
+    __slots__ = ("ops", "first_level", "last_level", "net_bytes", "transient_bytes", "piece_bytes", "seconds")
+    OPS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    LAST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    NET_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TRANSIENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PIECE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ops: _containers.RepeatedScalarFieldContainer[str]
+    first_level: int
+    last_level: int
+    net_bytes: int
+    transient_bytes: int
+    piece_bytes: int
+    seconds: float
+    def __init__(self, ops: _Optional[_Iterable[str]] = ..., first_level: _Optional[int] = ..., last_level: _Optional[int] = ..., net_bytes: _Optional[int] = ..., transient_bytes: _Optional[int] = ..., piece_bytes: _Optional[int] = ..., seconds: _Optional[float] = ...) -> None: ...
+
+class Slot(_message.Message):
+    __slots__ = ("turns",)
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    turns: _containers.RepeatedCompositeFieldContainer[Turn]
+    def __init__(self, turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ...) -> None: ...
+
+class Turn(_message.Message):
+    __slots__ = ("job", "group")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    group: int
+    def __init__(self, job: _Optional[str] = ..., group: _Optional[int] = ...) -> None: ...
+
+class Waves(_message.Message):
+    __slots__ = ("graph", "count", "offset", "limit_bytes", "needed_bytes", "speedup", "speedup_low", "speedup_high", "verdict")
+    GRAPH_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPEEDUP_FIELD_NUMBER: _ClassVar[int]
+    SPEEDUP_LOW_FIELD_NUMBER: _ClassVar[int]
+    SPEEDUP_HIGH_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    graph: GraphPrint
+    count: int
+    offset: float
+    limit_bytes: int
+    needed_bytes: int
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    verdict: str
+    def __init__(self, graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., count: _Optional[int] = ..., offset: _Optional[float] = ..., limit_bytes: _Optional[int] = ..., needed_bytes: _Optional[int] = ..., speedup: _Optional[float] = ..., speedup_low: _Optional[float] = ..., speedup_high: _Optional[float] = ..., verdict: _Optional[str] = ...) -> None: ...
+
+class Placement(_message.Message):
+    __slots__ = ("servers", "variables", "bytes", "bound_bytes")
+    class VariablesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    VARIABLES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    BOUND_BYTES_FIELD_NUMBER: _ClassVar[int]
+    servers: int
+    variables: _containers.ScalarMap[str, int]
+    bytes: _containers.RepeatedScalarFieldContainer[int]
+    bound_bytes: int
+    def __init__(self, servers: _Optional[int] = ..., variables: _Optional[_Mapping[str, int]] = ..., bytes: _Optional[_Iterable[int]] = ..., bound_bytes: _Optional[int] = ...) -> None: ...

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import PlanError
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
 from tfwave.sizes import in_words
 from tfwave.waves.cycles import CycleTable, Direction, cycle_table
 from tfwave.waves.iteration import Machine, Partition, iteration_seconds

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from tfwave.errors import PlanError
+from tfwave.memory.slots import room
 from tfwave.memory.step import StepMemory
-from tfwave.memory.waves import room
 from tfwave.sizes import in_words
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.overlap import two_wave_peaks
@@ -57,7 +57,7 @@ def wave_peaks(
 
 
 def least_room(training: Training, memory: StepMemory, offset: float, others: int = 0) -> int:
-    """The bytes that two waves at an offset must have room for (`tfwave.memory.waves.room`) by `fitting_offset`.
+    """The bytes that two waves at an offset must have room for (`tfwave.memory.slots.room`) by `fitting_offset`.
 
     Raises:
         PlanError: the trace has none of the nodes that end the forward pass.

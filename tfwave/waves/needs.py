@@ -10,7 +10,7 @@ from tfwave.waves.overlap import unpaced_peaks
 
 @dataclass(frozen=True)
 class PoolNeeds:
-    """What a pool must have room for (`tfwave.memory.waves.room`), by the model, in bytes.
+    """What a pool must have room for (`tfwave.memory.slots.room`), by the model, in bytes.
 
     Attributes:
         memory: one step, alone.

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from tfwave.cost.model import vetted
 from tfwave.errors import PlanError
+from tfwave.memory.slots import room
 from tfwave.memory.step import StepMemory
-from tfwave.memory.waves import room
 from tfwave.sizes import in_words
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.overlap import share_above_half

@@ -40,8 +40,8 @@ from tfwave.colocate.profile import ProfiledStep  # noqa: E402
 from tfwave.graph.marks import BARRIER_OP  # noqa: E402
 from tfwave.memory.colocation import FINENESSES  # noqa: E402
 from tfwave.memory.groups import levelled  # noqa: E402
-from tfwave.memory.schedule import GroupedJob  # noqa: E402
 from tfwave.passes.text import build_pass  # noqa: E402
+from tfwave.plan.groups import GroupedJob  # noqa: E402
 from tfwave.runtime.group_barriers import Insert  # noqa: E402
 from tfwave.runtime.ledger import Ledger, LedgerJob, load_barrier_op  # noqa: E402
 from tfwave.runtime.live.grappler import in_grappler  # noqa: E402

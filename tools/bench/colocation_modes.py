@@ -19,10 +19,11 @@ from tfwave.graph.item import GraphItem
 from tfwave.graph.step import Step
 from tfwave.graph.verify import verify
 from tfwave.memory.colocation import FINENESSES, JobStep, colocate
-from tfwave.memory.groups import LevelledStep, NodeGroup, Unit, levelled
+from tfwave.memory.groups import LevelledStep, Unit, levelled
 from tfwave.memory.pairing import algorithm_one
 from tfwave.memory.profile import MemoryProfile, OpMemory
-from tfwave.memory.schedule import GroupedJob, Slot, Turn, in_turn, modelled_peak
+from tfwave.memory.schedule import in_turn, modelled_peak
+from tfwave.plan.groups import GroupedJob, NodeGroup, Slot, Turn
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tools.bench import limited_task
 from tools.bench.limited import Program

@@ -29,7 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.errors import EnforcerError, PlanError
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
 from tools.bench.interleaved import run_interleaved
 from tools.bench.limited import SMALLER, largest, run_steps
 from tools.bench.record import machine

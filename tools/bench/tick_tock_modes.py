@@ -10,7 +10,7 @@ from tfwave.capture.bundle import Bundle, load_bundle
 from tfwave.capture.memory import CapturedMemory, captured_memory
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
-from tfwave.memory.waves import room
+from tfwave.memory.slots import room
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.waves.fit import fitting_offset, least_room, pool_needs, wave_peaks, wave_starts
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from tfwave.errors import EnforcerError
-from tfwave.plan.io import to_proto
+from tfwave.plan.message import to_proto
 from tfwave.plan.plan import Plan, plans_by_function
 from tfwave.proto import control_pb2, control_pb2_grpc
 from tfwave.runtime.control.address import UNIX, check_address

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import grpc
 
 from tfwave.errors import EnforcerError, PlanError, TfwaveError
-from tfwave.plan.io import from_proto
+from tfwave.plan.message import from_proto
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2, control_pb2_grpc
 from tfwave.runtime.control.address import UNIX, refuse_taken_socket

@@ -13,8 +13,6 @@ from tfwave.waves.rewrite.names import SCOPE, wave_name
 KEY_INPUT = "instance_key"
 KEYS = 2**24
 """By how much the instance keys of collectives differ from wave to wave."""
-MOST_WAVES = 64
-"""As many as leave the keys of the last within 31 bits."""
 _SEEDS = 2**32
 """By how much the second seeds of random ops do."""
 

@@ -1,9 +1,10 @@
-"""Slots in which jobs follow each other as waves, as close as the memory allows."""
+"""Slots in which jobs follow each other, as close as the memory allows."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfwave.memory.schedule import GroupedJob, Slot, Turn, nothing_done, slot_peak, slot_peaks
+from tfwave.memory.schedule import slot_peak, slot_peaks
+from tfwave.plan.groups import GroupedJob, Slot, Turn, nothing_done
 
 ALONE_MARGIN = 0.02
 """Of the limit, where one whole step runs: where as many outcomes as can be agree with it.
@@ -75,7 +76,7 @@ def _can_finish(jobs: Sequence[GroupedJob], done: Mapping[str, int], alone: int)
     return True
 
 
-def waves(jobs: Sequence[GroupedJob], offset: int, limit_bytes: int) -> tuple[Slot, ...]:
+def staggered_slots(jobs: Sequence[GroupedJob], offset: int, limit_bytes: int) -> tuple[Slot, ...]:
     """Each job starts `offset` slots after the one before it, or later; the first that is not done never waits.
 
     The others run their next group beside it where the slot has room for it, and if all jobs can still be finished

@@ -1,0 +1,170 @@
+"""The sections of a plan beside its order: both file forms, their rules, and what of a plan is of a graph."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import Descriptor
+
+from tests.graphs import WORKER
+from tests.grouped import graph_of, group
+from tests.plans import plan_by_hand
+from tfwave.errors import PlanError
+from tfwave.graph.names import Channel
+from tfwave.graph.transfer import find_transfers
+from tfwave.graph.view import GraphView
+from tfwave.memory.colocation import Colocation
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.groups import GroupedJob, Turn
+from tfwave.plan.io import load_plan, plan_json, save_plan
+from tfwave.plan.match import check_graph, parts_of_graph
+from tfwave.plan.message import from_proto, to_dict, to_proto
+from tfwave.plan.placement import Placement
+from tfwave.plan.plan import Plan
+from tfwave.plan.waves import Waves
+from tfwave.proto import plan_pb2
+
+CHANNEL = Channel("/job:ps/replica:0/task:0/device:CPU:0", WORKER)
+CHAIN, PAIR = (GraphView.of(graph_of(**nodes)) for nodes in ({"a": "", "b": "a"}, {"x": "", "y": ""}))
+JOBS = (
+    GroupedJob("chain", (group(40, 44, piece=8), group(-40)), 5, slowed_at_most=0.25, compute_share=0.75),
+    GroupedJob("pair", (group(9),), 0),
+)
+
+
+def colocation() -> Colocation:
+    return Colocation(JOBS, ((Turn("chain", 0),), (Turn("chain", 1), Turn("pair", 0))), 100)
+
+
+def full_plan() -> Plan:
+    return replace(
+        plan_by_hand({CHANNEL: ["edge_1_a"]}),
+        groups=colocation().section({"chain": graph_print(CHAIN), "pair": graph_print(PAIR)}),
+        waves=Waves(graph_print(PAIR), 2, 0.375, 1000, 900, 1.25, 1.1, 1.4, "gain expected"),
+        placement=Placement(2, {"b": 1, "a": 0}, (7, 8), 8),
+    )
+
+
+SECTIONS = ("groups", "waves", "placement")
+
+
+@pytest.mark.parametrize("name", ["plan.json", "plan.pb"])
+@pytest.mark.parametrize("section", ["", *SECTIONS])
+def test_a_plan_of_any_section_reads_back(tmp_path: Path, name: str, section: str) -> None:
+    plan = full_plan()
+    if section:
+        plan = Plan(**{section: getattr(plan, section)})
+    save_plan(plan, tmp_path / name)
+    assert load_plan(tmp_path / name) == plan
+
+
+def fields_of(message: Descriptor) -> dict[str, Any]:
+    """By name, down to plain values; a map is one of those."""
+    nested = {f.name: f.message_type for f in message.fields}
+    return {n: (m and not m.GetOptions().map_entry and fields_of(m)) or None for n, m in nested.items()}
+
+
+def shape_of(value: Any, known: Any) -> Any:
+    if isinstance(value, list):
+        return shape_of(value[0], known) if value else known
+    return {n: shape_of(inner, known[n]) for n, inner in value.items()} if known else None
+
+
+def test_json_has_the_names_of_the_proto() -> None:
+    known = fields_of(plan_pb2.Plan.DESCRIPTOR)
+    assert shape_of(to_dict(full_plan()), known) == known
+
+
+def test_what_was_not_decided_is_not_in_the_file() -> None:
+    document = to_dict(Plan(placement=Placement(2, {"a": 1})))
+    assert document.keys() == {"version", "placement"}
+
+
+def test_variables_in_any_order_give_the_same_bytes() -> None:
+    plans = [Plan(placement=Placement(2, names)) for names in ({"a": 0, "b": 1}, {"b": 1, "a": 0})]
+    assert len({plan_json(plan) for plan in plans}) == 1
+    assert len({to_proto(plan).SerializeToString(deterministic=True) for plan in plans}) == 1
+
+
+def test_the_sections_of_two_plans_go_together() -> None:
+    full, other = full_plan(), Plan(placement=Placement(3))
+    joined = full.with_sections_of(other)
+    assert joined == replace(full, placement=other.placement)
+    assert other.with_sections_of(full) == full
+
+
+def test_a_plan_of_version_2_still_loads(tmp_path: Path) -> None:
+    """It was an order, and all of it."""
+    plan = plan_by_hand({CHANNEL: ["edge_1_a", "edge_2_b"]})
+    (tmp_path / "old.json").write_text(json.dumps(to_dict(plan) | {"version": 2}))
+    message = to_proto(plan)
+    message.version = 2
+    (tmp_path / "old.pb").write_bytes(message.SerializeToString())
+    assert load_plan(tmp_path / "old.json") == plan == load_plan(tmp_path / "old.pb")
+
+
+def test_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
+    message = plan_pb2.Plan.FromString(to_proto(full_plan()).SerializeToString() + b"\x9a\x06\x01x")
+    with pytest.raises(PlanError, match="has sections that this tfwave does not know"):
+        from_proto(message)
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (lambda d: d["groups"]["slots"].pop(), "group 1 of the job 'chain' has no slot"),
+        (lambda d: d["groups"]["slots"].reverse(), "slot 0 has group 1 of the job 'chain' out of turn"),
+        (lambda d: d["groups"]["jobs"][1].update(name="chain"), "two jobs are named 'chain'"),
+        (lambda d: d["groups"].update(limit_bytes=0), "in a limit of 0 bytes"),
+        (lambda d: d["groups"]["jobs"][0].update(compute_share=0), "keeps a share of 0.0 busy"),
+        (lambda d: d["groups"]["jobs"][0].update(slowed_at_most=-1), "allows to be slowed by -1.0"),
+        (lambda d: d["waves"].update(count=0), "makes 0 waves of a step, it must be 1 to 64"),
+        (lambda d: d["waves"].update(count=65), "makes 65 waves"),
+        (lambda d: d["waves"].update(offset=1.5), "at the offset 1.5, it must be from 0 to 1"),
+        (lambda d: d["waves"].update(offset="NaN"), "at the offset nan"),
+        (
+            lambda d: d["placement"]["variables"].update(a=2),
+            "'a' is placed on server 2, but there are only 2",
+        ),
+        (lambda d: [d.pop(name) for name in (*SECTIONS, "policy", "orders")], "decides nothing"),
+        (lambda d: d.pop("policy"), "orders transfers, and names no policy"),
+    ],
+)
+def test_a_section_that_breaks_a_rule_is_refused_by_name(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], None], says: str
+) -> None:
+    document = json.loads(plan_json(full_plan()))
+    edit(document)
+    (tmp_path / "bad.json").write_text(json.dumps(document))
+    with pytest.raises(PlanError, match=says) as caught:
+        load_plan(tmp_path / "bad.json")
+    assert "bad.json" in str(caught.value)
+
+
+def test_what_of_a_plan_is_of_a_graph() -> None:
+    plan = replace(full_plan(), policy="", orders=())
+    assert parts_of_graph(plan, CHAIN, find_transfers(CHAIN)) == ("the job 'chain'",)
+    assert parts_of_graph(plan, PAIR, find_transfers(PAIR)) == ("the job 'pair'", "the waves")
+    other = GraphView.of(graph_of(z=""))
+    with pytest.raises(PlanError, match="another graph: the planned graph has 2 NoOp nodes, this one 1"):
+        parts_of_graph(plan, other, find_transfers(other))
+    assert parts_of_graph(Plan(placement=Placement(1)), other, find_transfers(other)) == ()
+
+
+def test_a_section_of_another_graph_is_refused() -> None:
+    check_graph(graph_print(CHAIN), CHAIN)
+    with pytest.raises(PlanError, match="made for another graph: node 'x' differs"):
+        check_graph(graph_print(CHAIN), PAIR)
+
+
+def test_slots_come_back_as_they_were_planned() -> None:
+    found = colocation()
+    groups = full_plan().groups
+    assert groups is not None
+    assert Colocation.of(groups) == found
+    assert (groups.peak_bytes, groups.seconds) == (found.peak_bytes, found.seconds)
+    with pytest.raises(PlanError, match="leaves too little of the limit of 50 bytes"):
+        Colocation.of(replace(groups, limit_bytes=50))

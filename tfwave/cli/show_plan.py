@@ -1,0 +1,112 @@
+"""A plan, shown to people, section by section."""
+
+from collections import Counter
+
+from tfwave.cli.output import console, milliseconds, print_table, short_device
+from tfwave.cost.uniform import UniformCosts
+from tfwave.plan.groups import Groups
+from tfwave.plan.placement import Placement
+from tfwave.plan.plan import Plan, PlannedTransfer, Predicted
+from tfwave.plan.waves import Waves
+from tfwave.sizes import in_words
+
+_SHOWN_TRANSFERS = 20
+_UNTIMED = (
+    "what to expect is not known: without times each transfer counts as one, and each op as nothing; a capture "
+    "bundle has them, or give --costs FILE"
+)
+
+
+def print_plan(plan: Plan) -> None:
+    """All of its sections; of each what it promises first."""
+    if plan.has_order:
+        print_order(plan)
+    if plan.groups is not None:
+        _print_groups(plan.groups)
+    if plan.waves is not None:
+        _print_waves(plan.waves)
+    if plan.placement is not None:
+        _print_placement(plan.placement)
+
+
+def print_order(plan: Plan) -> None:
+    """What the order promises, then the most urgent transfers of each channel."""
+    costs = plan.costs
+    detail = f" ({costs.detail})" if costs.detail else ""
+    console.print(
+        f"policy {plan.policy}; costs: ops {costs.ops}, transfers {costs.transfers}{detail}", soft_wrap=True
+    )
+    if costs == UniformCosts().source:
+        console.print(_UNTIMED, soft_wrap=True)
+    else:
+        _print_predicted(plan.predicted)
+    for order in plan.orders:
+        channel = order.channel
+        ends = f"{short_device(channel.source)} -> {short_device(channel.destination)}"
+        title = f"{ends}: {len(order.transfers)} transfers"
+        rows = [
+            (t.rank, f"{t.priority:g}", _size(t), f"{t.key.node}:{t.key.port}")
+            for t in order.transfers[:_SHOWN_TRANSFERS]
+        ]
+        print_table(title, ["rank", "priority", "size", "tensor"], rows, words=["tensor"])
+        if len(order.transfers) > _SHOWN_TRANSFERS:
+            console.print(f"... and {len(order.transfers) - _SHOWN_TRANSFERS} more (all with --json or -o)")
+
+
+def _size(transfer: PlannedTransfer) -> str:
+    """In words; a graph that was not captured does not tell."""
+    return in_words(transfer.bytes) if transfer.bytes else "unknown"
+
+
+def _print_predicted(predicted: Predicted) -> None:
+    console.print(
+        f"predicted: makespan {milliseconds(predicted.makespan_seconds)}, "
+        f"U {milliseconds(predicted.upper_seconds)}, L {milliseconds(predicted.lower_seconds)}, "
+        f"E {predicted.efficiency:.3f}, S {predicted.speedup:.3f}\n"
+        f"step: {milliseconds(predicted.unordered_seconds)} unordered, "
+        f"{milliseconds(predicted.ordered_seconds)} ordered, {predicted.gap:.1%} above the best bound "
+        f"({predicted.bound}, {milliseconds(predicted.bound_seconds)})\n"
+        f"[bold]{predicted.verdict}[/bold]",
+        soft_wrap=True,
+    )
+
+
+def _print_groups(groups: Groups) -> None:
+    print_table(
+        f"jobs in {in_words(groups.limit_bytes)}",
+        ["job", "resident", "peak", "time", "groups"],
+        [
+            (job.name, in_words(job.resident), in_words(job.peak), milliseconds(job.seconds), len(job.groups))
+            for job in (planned.job for planned in groups.jobs)
+        ],
+    )
+    how = "in turn" if groups.is_in_turn else f"in {len(groups.slots)} slots"
+    console.print(
+        f"{how}; predicted: peak {in_words(groups.peak_bytes)}, {milliseconds(groups.seconds)} for a step of each, "
+        f"{milliseconds(groups.in_turn_seconds)} in turn",
+        soft_wrap=True,
+    )
+
+
+def _print_waves(waves: Waves) -> None:
+    console.print(
+        f"{waves.count} waves, each from {waves.offset:.0%} of the backward pass of the one before on; predicted: "
+        f"room for {in_words(waves.needed_bytes)} needed, of {in_words(waves.limit_bytes)}",
+        soft_wrap=True,
+    )
+    if waves.verdict:
+        console.print(waves.verdict, soft_wrap=True, markup=False)
+
+
+def _print_placement(placement: Placement) -> None:
+    held = Counter(placement.variables.values())
+    print_table(
+        f"variables on {placement.servers} servers",
+        ["task", "variables", "pulled and pushed"],
+        [
+            (server, held[server], in_words(placement.bytes[server]) if placement.bytes else "unknown")
+            for server in range(placement.servers)
+        ],
+    )
+    if placement.bound_bytes:
+        console.print(f"no placement gives the busiest less than {in_words(placement.bound_bytes)}")

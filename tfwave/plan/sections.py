@@ -1,0 +1,119 @@
+"""The sections of a plan beside its order, as dicts for JSON and from their messages."""
+
+import base64
+from typing import Any
+
+from tfwave.plan.fingerprint import GraphPrint
+from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, PlannedJob, Turn
+from tfwave.plan.placement import Placement
+from tfwave.plan.waves import Waves
+from tfwave.proto import plan_pb2
+
+
+def graph_dict(graph: GraphPrint) -> dict[str, Any]:
+    """What is remembered of a graph."""
+    return {
+        "fingerprint": graph.fingerprint,
+        "op_counts": [{"op": op, "count": count} for op, count in graph.op_counts],
+        "node_digests": base64.b64encode(graph.node_digests).decode(),
+    }
+
+
+def graph_of(message: plan_pb2.GraphPrint | plan_pb2.Plan) -> GraphPrint:
+    """Of a section, or of the order, whose graph is the plan's own."""
+    counts = tuple((c.op, c.count) for c in message.op_counts)
+    return GraphPrint(message.fingerprint, counts, message.node_digests)
+
+
+def groups_dict(groups: Groups) -> dict[str, Any]:
+    """Jobs in one memory."""
+    return {
+        "limit_bytes": groups.limit_bytes,
+        "jobs": [_job_dict(planned) for planned in groups.jobs],
+        "slots": [{"turns": [vars(turn) for turn in slot]} for slot in groups.slots],
+        "peak_bytes": groups.peak_bytes,
+        "seconds": groups.seconds,
+        "in_turn_seconds": groups.in_turn_seconds,
+    }
+
+
+def groups_of(message: plan_pb2.Groups) -> Groups:
+    """Raises: PlanError: they break the rules of `Groups`."""
+    return Groups(
+        limit_bytes=message.limit_bytes,
+        jobs=tuple(_job(job) for job in message.jobs),
+        slots=tuple(tuple(Turn(t.job, t.group) for t in slot.turns) for slot in message.slots),
+        peak_bytes=message.peak_bytes,
+        seconds=message.seconds,
+        in_turn_seconds=message.in_turn_seconds,
+    )
+
+
+def waves_dict(waves: Waves) -> dict[str, Any]:
+    """The waves of a step."""
+    return vars(waves) | {"graph": graph_dict(waves.graph)}
+
+
+def waves_of(message: plan_pb2.Waves) -> Waves:
+    """Raises: PlanError: they break the rules of `Waves`."""
+    plain = {f.name: getattr(message, f.name) for f in message.DESCRIPTOR.fields if f.name != "graph"}
+    return Waves(graph=graph_of(message.graph), **plain)
+
+
+def placement_dict(placement: Placement) -> dict[str, Any]:
+    """Variables by name."""
+    return {
+        "servers": placement.servers,
+        "variables": dict(sorted(placement.variables.items())),
+        "bytes": list(placement.bytes),
+        "bound_bytes": placement.bound_bytes,
+    }
+
+
+def placement_of(message: plan_pb2.Placement) -> Placement:
+    """Raises: PlanError: it breaks the rules of `Placement`."""
+    return Placement(message.servers, dict(message.variables), tuple(message.bytes), message.bound_bytes)
+
+
+def _job_dict(planned: PlannedJob) -> dict[str, Any]:
+    job = planned.job
+    allowed = {} if job.slowed_at_most is None else {"slowed_at_most": job.slowed_at_most}
+    return {
+        "name": job.name,
+        "graph": graph_dict(planned.graph),
+        "resident_bytes": job.resident,
+        "compute_share": job.compute_share,
+        **allowed,
+        "groups": [_group_dict(group) for group in job.groups],
+    }
+
+
+def _job(message: plan_pb2.PlannedJob) -> PlannedJob:
+    allowed = message.slowed_at_most if message.HasField("slowed_at_most") else None
+    groups = tuple(_group(group) for group in message.groups)
+    job = GroupedJob(message.name, groups, message.resident_bytes, allowed, message.compute_share)
+    return PlannedJob(job, graph_of(message.graph))
+
+
+def _group_dict(group: NodeGroup) -> dict[str, Any]:
+    return {
+        "ops": list(group.ops),
+        "first_level": group.first_level,
+        "last_level": group.last_level,
+        "net_bytes": group.net,
+        "transient_bytes": group.transient,
+        "piece_bytes": group.piece,
+        "seconds": group.seconds,
+    }
+
+
+def _group(message: plan_pb2.NodeGroup) -> NodeGroup:
+    return NodeGroup(
+        tuple(message.ops),
+        message.first_level,
+        message.last_level,
+        message.net_bytes,
+        message.transient_bytes,
+        message.piece_bytes,
+        message.seconds,
+    )
