@@ -7,7 +7,9 @@ from tfwave.errors import PassError
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
-from tfwave.plan.waves import MOST_WAVES
+from tfwave.plan.match import check_graph
+from tfwave.plan.plan import Plan
+from tfwave.plan.waves import MOST_WAVES, Waves
 from tfwave.waves.rewrite.checks import check_step
 from tfwave.waves.rewrite.gate import check_gate, find_gate
 from tfwave.waves.rewrite.names import wave_name
@@ -60,17 +62,23 @@ class TickTock(GraphPass):
     functions with random state, collectives or variables of their own, and updates that follow from several
     gradients, or from one mixed with what the forward pass has read of the weight.
 
+    A plan with waves, as `tfwave waves --graph` writes it, says `waves` and `offset`, and fits one graph.
+
     Raises:
-        PassError: less than one wave or more than 64, or an offset outside of 0 to 1.
+        PassError: less than one wave or more than 64, or an offset outside of 0 to 1, or not that of the plan.
+        PlanError: the plan was made for another graph.
     """
 
     waves: int = 2
     average: Literal["wave", "batch"] = "wave"
     offset: float = 0.0
     boundary: tuple[str, ...] = ()
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
-        """Refuse options out of range."""
+        """Take what a plan says, and refuse options out of range."""
+        if self._planned is not None:
+            self._follow(self._planned)
         if not 1 <= self.waves <= MOST_WAVES:
             raise PassError(f"tick_tock: waves is {self.waves}, it must be 1 to {MOST_WAVES}")
         if not 0 <= self.offset <= 1:
@@ -85,6 +93,8 @@ class TickTock(GraphPass):
         if self.waves == 1 or has_waves(graph.view, graph.author):
             return
         check_fetches(graph.item, self.name)
+        if self._planned is not None:
+            check_graph(self._planned.graph, graph.view)
         training = Training.of(graph.item, graph.view, self.boundary)
         check_step(graph.item, training)
         writer = WaveWriter(graph, training, self.waves)
@@ -101,6 +111,18 @@ class TickTock(GraphPass):
             fetches=writer.of_all_waves(graph.item.fetches),
         )
         writer.remark()
+
+    @property
+    def _planned(self) -> Waves | None:
+        return self.plan.waves if self.plan is not None else None
+
+    def _follow(self, planned: Waves) -> None:
+        """The options are the plan's from here on, so that the nodes that are added tell them."""
+        for option, value in (("waves", planned.count), ("offset", planned.offset)):
+            given, default = getattr(self, option), getattr(type(self), option)
+            if given not in (value, default):
+                raise PassError(f"tick_tock: {option} is {given}, and the plan says {value}: leave it out")
+            object.__setattr__(self, option, value)
 
     def _average(self, writer: WaveWriter) -> tuple[str, ...]:
         if self.average == "wave":

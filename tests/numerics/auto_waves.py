@@ -13,6 +13,7 @@ import hashlib  # noqa: E402
 import json  # noqa: E402
 import logging  # noqa: E402
 import sys  # noqa: E402
+import tempfile  # noqa: E402
 import warnings  # noqa: E402
 from collections.abc import Callable, Iterable  # noqa: E402
 from typing import Any  # noqa: E402
@@ -25,6 +26,7 @@ import tfwave  # noqa: E402
 from tests.numerics.corpus.sample import Array  # noqa: E402
 from tfwave.errors import TfwaveError  # noqa: E402
 from tfwave.keras import TickTockCallback  # noqa: E402
+from tfwave.plan.io import plan_json  # noqa: E402
 from tfwave.runtime.pool import pool_limit  # noqa: E402
 
 WIDTH, LAYERS, ROWS = 64, 10, 4096
@@ -52,15 +54,16 @@ def batches(rows: int, count: int = BATCHES) -> Iterable[Batch]:
         yield (draw.standard_normal((rows, WIDTH), np.float32), draw.standard_normal((rows, 8), np.float32))
 
 
-def by_fit(offset: Any, rows: int = ROWS) -> dict[str, Any]:
+def by_fit(offset: Any, rows: int = ROWS, plan: Any = None) -> dict[str, Any]:
     """A Keras model with statistics and random numbers."""
+    keras.backend.clear_session()  # names of layers, and with them the graph, as in a process of its own
     keras.utils.set_random_seed(5)
     layers = keras.layers
     half = [[layers.Dense(WIDTH), *(layers.Activation("tanh") for _ in range(LAYERS))] for _ in range(2)]
     ends = [layers.Dense(8), layers.BatchNormalization(), layers.Dropout(0.25)]
     model = keras.Sequential([keras.Input((WIDTH,)), *half[0], *half[1], *ends])
     model.compile(keras.optimizers.Adam(0.001), "mse", metrics=["mae"], steps_per_execution=2)
-    callback = TickTockCallback(2, offset=offset)
+    callback = TickTockCallback(offset=offset, plan=plan)
     spec = tf.TensorSpec((rows, WIDTH)), tf.TensorSpec((rows, 8))
     data = tf.data.Dataset.from_generator(lambda: batches(rows), output_signature=spec)
     heard: list[Any] = []
@@ -69,6 +72,7 @@ def by_fit(offset: Any, rows: int = ROWS) -> dict[str, Any]:
     states = [v.value for v in (*model.variables, *model.optimizer.variables)]
     return {
         "offset": callback.offset,
+        "plan": callback.plan and plan_json(callback.plan),
         "peak": peak,
         "losses": [[value.hex() for value in logs.values()] for logs in heard],
         "bits": bits([*states, *state_of(callback)]),
@@ -165,6 +169,15 @@ def compared(train: Callable[[Any], dict[str, Any]], lines: Lines) -> dict[str, 
     return {"chosen": chosen, "said": said, "given": train(chosen["offset"])}
 
 
+def planned(text: str) -> dict[str, Any]:
+    """The plan that was chosen, from its file; for the same model, and with another batch."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(text)
+        file.flush()
+        same = by_fit(None, plan=file.name)
+        return same | {"refused": refusal(lambda: by_fit(None, ROWS // 2, file.name))}
+
+
 def in_function() -> Any:
     train = loop(Layers().step_of, "auto")
     call = tf.function(train.__call__, autograph=False)
@@ -183,6 +196,8 @@ def main() -> None:
     logging.getLogger("tfwave").setLevel(logging.INFO)
     found: dict[str, Any] = {"limit": pool_limit()}
     found["fit"] = compared(by_fit, lines)
+    gc.collect()
+    found["planned"] = planned(found["fit"]["chosen"]["plan"])
     gc.collect()
     found["loop"] = compared(by_loop, lines)
     gc.collect()

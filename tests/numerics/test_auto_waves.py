@@ -1,5 +1,6 @@
 """An offset that is chosen for a limited pool keeps to it, and trains as that offset in numbers does."""
 
+import json
 import re
 from typing import Any
 
@@ -43,6 +44,16 @@ def test_the_steps_that_are_measured_leave_nothing_behind(found: dict[str, Any],
     assert chosen["bits"] == given["bits"]
     assert chosen["offset"] == given["offset"]
     assert len(chosen["losses"]) == {"fit": EPOCHS * (CALLS + 1), "loop": BATCHES}[way]
+
+
+def test_what_was_chosen_is_kept_as_a_plan(found: dict[str, Any]) -> None:
+    chosen, planned = found["fit"]["chosen"], found["planned"]
+    assert json.loads(chosen["plan"])["waves"]["offset"] == chosen["offset"]
+    assert {name: planned[name] for name in ("losses", "bits", "offset", "plan")} == {
+        name: chosen[name] for name in ("losses", "bits", "offset", "plan")
+    }
+    assert found["fit"]["given"]["plan"] is None
+    assert planned["refused"].startswith("PlanError: the plan was made for another graph: ")
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,20 @@ def test_incarnations_are_no_part_of_the_fingerprint() -> None:
     check(small_plan(), job)
 
 
+def test_numbers_of_custom_gradients_and_functions_are_no_part_of_the_fingerprint() -> None:
+    """TensorFlow counts both up as a process goes on; which function is called does count."""
+
+    def fingerprint(gradient: int, function: str) -> str:
+        job = small_job()
+        node = next(n for n in job.partitions[WORKER].node if n.name == "use_v2")
+        node.attr["_gradient_op_type"].s = b"CustomGradient-%d" % gradient
+        node.attr["f"].func.name = function
+        return graph_print(view_of(job)).fingerprint
+
+    assert fingerprint(7, "__inference_body_12") == fingerprint(8, "__inference_body_345")
+    assert fingerprint(7, "__inference_body_12") != fingerprint(7, "__inference_cond_12")
+
+
 def test_the_incarnation_of_any_other_op_counts() -> None:
     job = small_job()
     job.partitions[WORKER].node[1].attr["send_device_incarnation"].i = 1

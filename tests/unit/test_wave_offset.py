@@ -1,11 +1,12 @@
 """The offset that is chosen for a pool; nothing here runs TensorFlow."""
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.unit.test_wave_fit import chain, limit_for, traced, unpaced
+from tests.unit.test_wave_fit import chain, chain_item, limit_for, traced, unpaced
 from tests.waves import rise_and_fall
 from tfwave.capture import wave_offset
 from tfwave.capture.wave_offset import MeasuredStep, OffsetChoice, check_pool
@@ -45,6 +46,41 @@ def test_an_offset_is_chosen_once(measured: list[Any], caplog: pytest.LogCapture
     (line,) = caplog.messages
     assert line.startswith("tfwave: the offset of the waves is 0.333: they need up to 10")
     assert line.endswith(f"bytes by the model, in a pool of {in_words(wave_offset.pool_limit())}")
+
+
+def test_what_was_chosen_is_a_plan_for_another_run(
+    measured: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first step is held against it; what comes with another batch is not."""
+    step: Any = "step"
+    chosen = OffsetChoice(AUTO)
+    assert chosen.waves is None
+    chosen.options(step, "batch")
+    waves = chosen.waves
+    assert waves is not None
+    assert (waves.count, waves.offset, waves.limit_bytes) == (2, 1 / 3, wave_offset.pool_limit())
+    assert waves.limit_bytes >= waves.needed_bytes > waves.limit_bytes * 0.8
+    items = {"step": chain_item(3)[0], "other": chain_item(4)[0]}
+    monkeypatch.setattr(wave_offset, "RewrittenStep", lambda step, _: SimpleNamespace(plain=items[step]))
+    options = WaveOptions.given(None, "batch", None, waves)
+    planned = OffsetChoice(options, waves)
+    assert planned.options(step, "batch") == WaveOptions(2, "batch", 1 / 3)
+    other: Any = "other"
+    assert planned.options(other, "another batch") == options
+    with pytest.raises(PlanError, match="made for another graph"):
+        OffsetChoice(options, waves).options(other, "batch")
+    assert len(measured) == 1
+
+
+def test_a_plan_leaves_nothing_to_say(measured: list[Any]) -> None:
+    step: Any = "step"
+    choice = OffsetChoice(AUTO)
+    choice.options(step, "batch")
+    assert WaveOptions.given(3, "wave", None, None) == WaveOptions(3)
+    assert WaveOptions.given(None, "wave", "auto", None) == AUTO
+    for waves, offset in ((2, None), (None, 1 / 3)):
+        with pytest.raises(PassError, match="and the plan says it, too: leave it out"):
+            WaveOptions.given(waves, "wave", offset, choice.waves)
 
 
 def test_what_fits_nowhere_says_the_ways_out(monkeypatch: pytest.MonkeyPatch, measured: list[Any]) -> None:

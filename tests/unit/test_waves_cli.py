@@ -15,6 +15,7 @@ from tfwave.capture.bundle import load_bundle, save_bundle
 from tfwave.graph.load import load_graph
 from tfwave.memory.slots import room
 from tfwave.passes.text import parse_pipeline
+from tfwave.plan.io import load_plan
 
 MB = 1_000_000
 OPS = 10
@@ -129,6 +130,44 @@ def test_the_offset_that_fits_can_be_copied(
     assert tfwave(*arguments).code == 0
     gates = [n for n in load_graph("WAVES.pb").graph.node if n.name == "tick_tock/gates/1"]
     assert [list(gate.input) for gate in gates] == [["^back2"]]
+
+
+def test_a_plan_takes_the_offset_to_the_pass(tfwave: Command, tmp_path: Path) -> None:
+    captured, train, other = (
+        save_training(tmp_path / "captured"),
+        tmp_path / "train.pb",
+        tmp_path / "other.pb",
+    )
+    train.write_bytes(chain_item(3)[0].graph.SerializeToString())
+    other.write_bytes(chain_item(4)[0].graph.SerializeToString())
+    plan, waves, ends = tmp_path / "plan.json", tmp_path / "waves.pb", ("--fetch", "loss", "--fetch", "train")
+    ran = tfwave("waves", captured, "--memory", "6.8MB", "--graph", train, *ends, "-o", plan)
+    assert f"written to '{plan}'" in " ".join(ran.out.split())
+    found = load_plan(plan).waves
+    assert found is not None
+    assert (found.count, found.offset, found.limit_bytes) == (2, 1 / 3, 6_800_000)
+    assert 5 * MB < found.needed_bytes <= room(6_800_000, 2)
+    assert found.verdict.startswith(("gain expected", "tick-tock will not help"))
+    for passes, code, says in (
+        ("tick_tock", 0, ""),
+        ("tick_tock{waves=3}", 2, "tick_tock: waves is 3, and the plan says 2: leave it out"),
+        ("tick_tock{offset=0.5}", 2, "tick_tock: offset is 0.5, and the plan says 0.333"),
+    ):
+        ran = tfwave("rewrite", train, *ends, "--plan", plan, "--passes", passes, "-o", waves)
+        assert ran.code == code
+        assert says in ran.err
+    gates = [n for n in load_graph(waves).graph.node if n.name == "tick_tock/gates/1"]
+    assert [list(gate.input) for gate in gates] == [["^back2"]]
+    ran = tfwave("rewrite", other, *ends, "--plan", plan, "--passes", "tick_tock", "-o", tmp_path / "no.pb")
+    assert (ran.code, "made for another graph" in ran.err) == (2, True)
+    assert "The plan belongs to this graph: the waves." in tfwave("inspect", train, "--plan", plan).out
+    assert "2 waves, each from 33% of the backward pass" in tfwave("inspect", "--plan", plan).out
+
+
+def test_where_there_is_no_offset_there_is_no_plan(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    ran = tfwave("waves", captured, "--memory", "10.5MB", "-o", tmp_path / "plan.json")
+    assert ran.code == 2
+    assert "there are no waves to plan: nobody says what a step runs" in ran.err
 
 
 @pytest.mark.parametrize("offset", [0.0, 1.0, 0.1 + 0.2, 1 / 3, 1e-7, 5e-324])

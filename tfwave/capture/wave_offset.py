@@ -9,7 +9,11 @@ from typing import Any
 
 from tfwave.capture.memory.traced import TRACED_STEPS, traced_memory
 from tfwave.errors import EnforcerError
+from tfwave.graph.verify import verify
 from tfwave.memory.step import StepMemory
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.match import check_graph
+from tfwave.plan.waves import Waves
 from tfwave.runtime.pool import pool_in_use, pool_limit
 from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
 from tfwave.runtime.waves.alone import StepAlone
@@ -25,33 +29,44 @@ _log = logging.getLogger("tfwave")
 
 
 class OffsetChoice:
-    """The options of one training in waves, with the offset that they say, or one that is chosen once."""
+    """The options of one training in waves, with the offset that they or a plan say, or one that is chosen once."""
 
-    def __init__(self, options: WaveOptions) -> None:
-        """Nothing is measured yet.
+    def __init__(self, options: WaveOptions, planned: Waves | None = None) -> None:
+        """Nothing is measured yet; `planned` is where the options come from, if from a plan.
 
         Raises:
             EnforcerError: as `check_pool`.
         """
         check_pool(options)
         self._options = options
+        self._waves = planned
+        self._is_checked = planned is None
 
     @property
     def offset(self) -> float | None:
         """None before it is chosen."""
         return None if self._options.is_auto else float(self._options.offset)
 
+    @property
+    def waves(self) -> Waves | None:
+        """As a section of a plan, given or chosen; None before, and where a number says the offset."""
+        return self._waves
+
     def options(self, step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> WaveOptions:
-        """With an offset in numbers, the first time chosen for this step and its arguments.
+        """With an offset in numbers, the first time chosen for this step and its arguments; or checked, if planned.
 
         Raises:
             EnforcerError: the step cannot be measured: it is called within a `tf.function`, its variables are not
                 on a CPU, it changes what is no variable, or the process is being profiled.
             PassError, GraphError: the step cannot run in waves; names the node.
-            PlanError: two waves fit at no offset.
+            PlanError: two waves fit at no offset, or the plan was made for another step.
         """
         if self._options.is_auto:
-            self._options = self._options.at(choose_offset(step, args, carried))
+            self._waves, self._is_checked = choose_waves(step, args, carried), True
+            self._options = self._options.at(self._waves.offset)
+        elif self._waves is not None and not self._is_checked:
+            check_graph(self._waves.graph, verify(RewrittenStep(step, self._options).plain))
+            self._is_checked = True
         return self._options
 
 
@@ -77,8 +92,8 @@ def check_pool(options: WaveOptions) -> None:
             raise EnforcerError(f"offset='auto' fits waves into a pool, and {err}, {_NUMBER}") from err
 
 
-def choose_offset(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> float:
-    """The least offset with which two waves of a step fit into the CPU's pool by the model; says so in the log.
+def choose_waves(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> Waves:
+    """Two waves of a step at the least offset with which they fit into the CPU's pool by the model; logs it.
 
     Some steps are run and traced for it (`measure_step`). The model and its margins are those of
     `tfwave.waves.fit.fitting_offset`.
@@ -97,7 +112,7 @@ def choose_offset(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> f
         in_words(needed),
         in_words(limit),
     )
-    return offset
+    return Waves(graph_print(found.training.step.view), 2, offset, limit, needed)
 
 
 def measure_step(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> MeasuredStep:

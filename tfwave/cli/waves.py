@@ -112,7 +112,7 @@ def waves_command(  # noqa: PLR0913, PLR0917
         print_json(_document(judged))
     else:
         _print(judged)
-        _print_offset(step, graph or "TRAIN.pb", names)
+        _print_offset(step, graph or "TRAIN.pb", names, output)
         if output is not None:
             console.print(f"written to '{output}'")
     if not judged.verdict.is_gain:
@@ -192,7 +192,7 @@ def _print(judged: _Judged) -> None:
     console.print(f"number of waves: {judged.waves}")
 
 
-def _print_offset(step: CapturedStep, graph: str, fetches: Sequence[str]) -> None:
+def _print_offset(step: CapturedStep, graph: str, fetches: Sequence[str], plan: Path | None) -> None:
     """What the memory criterion counts, and how to go on to the pass, or why there is no way."""
     if isinstance(step.training, str):
         told = "not counted, without the graph: the two copies of each gradient that waves keep\n"
@@ -202,9 +202,12 @@ def _print_offset(step: CapturedStep, graph: str, fetches: Sequence[str]) -> Non
         told += f"no offset for tick_tock: {step.offset}"
     else:
         names = " ".join(f"--fetch {quote(name)}" for name in fetches)
+        passes = (
+            f"--passes '{step.passes}'" if plan is None else f"--plan {quote(str(plan))} --passes tick_tock"
+        )
         told += (
             f"two waves of the captured batch fit from {step.offset:.0%} of the backward pass's nodes on:\n"
-            f"  tfwave rewrite {quote(graph)} {names} --passes '{step.passes}' -o WAVES.pb"
+            f"  tfwave rewrite {quote(graph)} {names} {passes} -o WAVES.pb"
         )
     console.print(told, soft_wrap=True, markup=False)
 

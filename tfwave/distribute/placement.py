@@ -14,9 +14,9 @@ from tfwave.balance.solve import balance
 from tfwave.balance.variable import Variable
 from tfwave.balance.variables import placeable
 from tfwave.capture.function import cut_function
-from tfwave.errors import PlanError
 from tfwave.graph.transfer import find_transfers
-from tfwave.plan.io import load_plan, save_plan
+from tfwave.plan.given import GivenPlan, section_of
+from tfwave.plan.io import save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
 from tfwave.runtime.variables import servers_of, variables_placed
@@ -24,7 +24,7 @@ from tfwave.runtime.variables import servers_of, variables_placed
 _WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
 
 
-def place(strategy: Any, plan: Plan | Path | str | None = None) -> "Placed":
+def place(strategy: Any, plan: GivenPlan | None = None) -> "Placed":
     """Have a `ParameterServerStrategy` make its variables where a plan says, from now on.
 
     Call it before the variables are made. What its placement does not name, and without one every variable, goes
@@ -47,20 +47,11 @@ def place(strategy: Any, plan: Plan | Path | str | None = None) -> "Placed":
         EnvironmentUnsupported: this TensorFlow makes its variables otherwise.
     """
     there = servers_of(strategy)
-    chosen = Placement(there) if plan is None else _placement(plan)
+    chosen = Placement(there) if plan is None else section_of(plan, Placement)
     chosen.check_servers(there)
     placed = Placed(chosen)
     placed.start(strategy)
     return placed
-
-
-def _placement(given: Plan | Path | str) -> Placement:
-    plan = given if isinstance(given, Plan) else load_plan(given)
-    if plan.placement is None:
-        raise PlanError(
-            "the plan places no variables: make one that does with `tfwave balance GRAPH -o FILE`"
-        )
-    return plan.placement
 
 
 @dataclass(frozen=True)

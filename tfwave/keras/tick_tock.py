@@ -9,6 +9,9 @@ from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.wave_ready import check_waves
 from tfwave.keras.wave_steps import WaveSteps
+from tfwave.plan.given import GivenPlan, section_of
+from tfwave.plan.plan import Plan
+from tfwave.plan.waves import Waves
 from tfwave.runtime.waves.options import Offset, WaveOptions
 from tfwave.runtime.waves.state import WaveState
 
@@ -39,22 +42,33 @@ class TickTockCallback(Hooks):
        pool then. Where two waves fit at no offset, `fit` raises a `PlanError`.
     """
 
-    def __init__(self, waves: int = 2, average: str = "wave", offset: Offset = 0.0) -> None:
+    def __init__(
+        self,
+        waves: int | None = None,
+        average: str = "wave",
+        offset: Offset | None = None,
+        *,
+        plan: GivenPlan | None = None,
+    ) -> None:
         """Say how many waves, and what they average.
 
         Args:
-            waves: batches of a call, 1 to 64.
+            waves: batches of a call, 1 to 64; 2 if nothing says otherwise.
             average: ``"wave"`` or ``"batch"``.
-            offset: the share of a wave's backward pass, 0 to 1, after which the next begins; 0 is the paper's.
-                ``"auto"`` is the least with which two waves fit into the CPU's pool; see point 7.
+            offset: the share of a wave's backward pass, 0 to 1, after which the next begins; 0, the default, is the
+                paper's. ``"auto"`` is the least with which two waves fit into the CPU's pool; see point 7.
+            plan: says waves and offset in their place, or the name of its file; that of `plan` of another run.
+                Where the model's step is not the one that was planned, `fit` raises a `PlanError`.
 
         Raises:
-            PassError: a value out of range, or "auto" for other than two waves.
+            PassError: a value out of range, beside a plan, or "auto" for other than two waves.
+            PlanError: no such plan, or one without waves.
             EnforcerError: the offset is "auto", and the CPU's pool has no limit.
         """
         super().__init__()
-        self._options = WaveOptions(waves, average, offset)
-        self._choice = OffsetChoice(self._options)
+        planned = None if plan is None else section_of(plan, Waves)
+        self._options = WaveOptions.given(waves, average, offset, planned)
+        self._choice = OffsetChoice(self._options, planned)
         self._state = WaveState()
         self._trained: Any = None
         self._before: Any = None
@@ -75,6 +89,11 @@ class TickTockCallback(Hooks):
     def offset(self) -> float | None:
         """As given, or as chosen at the first call; None before."""
         return self._choice.offset
+
+    @property
+    def plan(self) -> Plan | None:
+        """The waves as a plan, for another run, given or chosen; None before, and if a number says the offset."""
+        return None if self._choice.waves is None else Plan(waves=self._choice.waves)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Put the waves in the place of the model's train function.

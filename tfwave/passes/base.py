@@ -15,6 +15,7 @@ from tfwave.graph.view import GraphView
 from tfwave.plan.plan import Plan
 
 _LONGEST_SIGNATURE = 100
+_PLANS = (Plan, Plan | None)
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -57,8 +58,9 @@ class GraphPass(Transform):
     """One rewrite of a graph.
 
     A subclass is a frozen dataclass; its fields are its options, in Python and in the text form
-    (``name{option=value}``). A field of type `Plan` is no option: it is handed over as an object. A pass
-    implements `run`; `requires` and `ensures` are its contract, checked at each call.
+    (``name{option=value}``). A field of type `Plan`, or `Plan | None` where a pass can do without, is no option: it
+    is handed over as an object. A pass implements `run`; `requires` and `ensures` are its contract, checked at each
+    call.
     """
 
     name: ClassVar[str]
@@ -101,7 +103,7 @@ class GraphPass(Transform):
     def options(cls) -> dict[str, Any]:
         """The type of each option by its name, in order."""
         hints = get_type_hints(cls)
-        return {field.name: hints[field.name] for field in fields(cls) if hints[field.name] is not Plan}
+        return {field.name: hints[field.name] for field in fields(cls) if hints[field.name] not in _PLANS}
 
     def __str__(self) -> str:
         """The text form, without the options that have their default."""

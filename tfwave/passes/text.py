@@ -24,7 +24,7 @@ _BARE = re.compile(r"[^\s,{}\"\[\]]+")
 
 
 def parse_pipeline(text: str, plan: Plan | None = None, instruments: tuple[Instrument, ...] = ()) -> Pipeline:
-    """Read a pipeline; `plan` goes to the passes that need one.
+    """Read a pipeline; `plan` goes to the passes that take one.
 
     Raises:
         PassError: bad syntax (shows where), an unknown pass or option, a value of a wrong type, no plan given.
@@ -48,7 +48,7 @@ def build_pass(name: str, options: Mapping[str, Any], plan: Plan | None = None) 
     values = {option: _checked(name, types, option, value) for option, value in options.items()}
     for field in fields(kind):
         if field.name not in types:
-            values[field.name] = _needed(plan, name)
+            values[field.name] = _needed(plan, name) if field.default is MISSING else plan
         elif field.name not in values and field.default is MISSING:
             raise PassError(f"the pass {name} needs the option '{field.name}': {name}{{{field.name}=...}}")
     return kind(**values)

@@ -1,14 +1,18 @@
 """What a plan remembers of its graph: enough to know it again and to name the first difference."""
 
 import hashlib
+import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfwave.graph.marks import PREFIX
 from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
-from tfwave.proto.tensorflow_pb2 import NodeDef
+from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef
 
-_VOLATILE_ATTRS = ("send_device_incarnation",)
+_INCARNATION = "send_device_incarnation"
+_GRADIENT = "_gradient_op_type"
+_NUMBER = re.compile(r"_\d+$")
 _DIGEST_BYTES = 2
 
 
@@ -36,7 +40,9 @@ NO_GRAPH = GraphPrint("", (), b"")
 def graph_print(view: GraphView) -> GraphPrint:
     """Take the print of a graph: equal under node reordering and in every run of one program.
 
-    What differs from run to run (device incarnations) is left out, and so are the notes of tfwave.
+    1. What differs from run to run is left out: device incarnations, and the numbers that TensorFlow gives to
+       custom gradients and to the functions that a node calls.
+    2. So are the notes of tfwave.
     """
     digests = [_digest(view.nodes[i]) for i in nodes_by_name(view)]
     return GraphPrint(
@@ -68,14 +74,25 @@ def nodes_by_name(view: GraphView) -> list[int]:
 
 
 def _digest(node: NodeDef) -> bytes:
-    if node.op in SEND_OPS or node.op in RECV_OPS or any(name.startswith(PREFIX) for name in node.attr):
-        node = _without_volatile(node)
+    volatile = [name for name, value in node.attr.items() if _differs_by_run(node.op, name, value)]
+    if volatile:
+        node = _without(node, volatile)
     return hashlib.blake2b(node.SerializeToString(deterministic=True), digest_size=16).digest()
 
 
-def _without_volatile(node: NodeDef) -> NodeDef:
+def _differs_by_run(op: str, attr: str, value: AttrValue) -> bool:
+    if attr == _INCARNATION:
+        return op in SEND_OPS or op in RECV_OPS
+    return attr == _GRADIENT or attr.startswith(PREFIX) or value.HasField("func")
+
+
+def _without(node: NodeDef, volatile: Iterable[str]) -> NodeDef:
+    """A function's name stays, without its number."""
     copy = NodeDef()
     copy.CopyFrom(node)
-    for name in [name for name in node.attr if name in _VOLATILE_ATTRS or name.startswith(PREFIX)]:
-        del copy.attr[name]
+    for name in volatile:
+        if node.attr[name].HasField("func"):
+            copy.attr[name].func.name = _NUMBER.sub("", node.attr[name].func.name)
+        else:
+            del copy.attr[name]
     return copy

@@ -7,10 +7,12 @@ from typing import Literal
 from tfwave.errors import PassError
 from tfwave.passes.base import GraphPass
 from tfwave.passes.text import build_pass
+from tfwave.plan.waves import Waves
 
 AUTO = "auto"
 Offset = float | Literal["auto"]
 """A share of the backward pass; or the least with which two waves fit into the CPU's pool, found when they run."""
+_WAVES, _OFFSET = 2, 0.0
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,9 @@ class WaveOptions:
             for other than two waves.
     """
 
-    waves: int = 2
+    waves: int = _WAVES
     average: str = "wave"
-    offset: Offset = 0.0
+    offset: Offset = _OFFSET
 
     def __post_init__(self) -> None:
         """Refuse options out of range."""
@@ -39,6 +41,22 @@ class WaveOptions:
                 f"tick_tock: offset='auto' is known for 2 waves, not for {self.waves}: take waves=2, or give the "
                 "offset as a number"
             )
+
+    @classmethod
+    def given(
+        cls, waves: int | None, average: str, offset: Offset | None, planned: Waves | None
+    ) -> "WaveOptions":
+        """The options of a user, who says waves and offset, or has a plan that does.
+
+        Raises:
+            PassError: as above; or one is given beside a plan.
+        """
+        if planned is None:
+            return cls(_WAVES if waves is None else waves, average, _OFFSET if offset is None else offset)
+        for option, value in (("waves", waves), ("offset", offset)):
+            if value is not None:
+                raise PassError(f"the option {option} is {value}, and the plan says it, too: leave it out")
+        return cls(planned.count, average, planned.offset)
 
     @property
     def is_auto(self) -> bool:
