@@ -146,12 +146,12 @@ def test_a_section_that_breaks_a_rule_is_refused_by_name(
 
 def test_what_of_a_plan_is_of_a_graph() -> None:
     plan = replace(full_plan(), policy="", orders=())
-    assert parts_of_graph(plan, CHAIN, find_transfers(CHAIN)) == ("the job 'chain'",)
-    assert parts_of_graph(plan, PAIR, find_transfers(PAIR)) == ("the job 'pair'", "the waves")
+    assert parts_of_graph(plan, CHAIN, find_transfers(CHAIN), CHAIN) == ("the job 'chain'",)
+    assert parts_of_graph(plan, PAIR, find_transfers(PAIR), PAIR) == ("the job 'pair'", "the waves")
     other = GraphView.of(graph_of(z=""))
     with pytest.raises(PlanError, match="another graph: the planned graph has 2 NoOp nodes, this one 1"):
-        parts_of_graph(plan, other, find_transfers(other))
-    assert parts_of_graph(Plan(placement=Placement(1)), other, find_transfers(other)) == ()
+        parts_of_graph(plan, other, find_transfers(other), other)
+    assert parts_of_graph(Plan(placement=Placement(1)), other, find_transfers(other), other) == ()
 
 
 def test_a_section_of_another_graph_is_refused() -> None:

@@ -50,10 +50,14 @@ def open_graphs(name: str) -> Container:
 
 @dataclass(frozen=True)
 class Source:
-    """A graph ready for analysis; `bundle` is set where it came from one."""
+    """A graph ready for analysis; `bundle` is set where it came from one.
+
+    `whole` is the graph as it was given, before it was cut.
+    """
 
     view: GraphView
     transfers: Transfers
+    whole: GraphView
     bundle: Bundle | None = None
 
 
@@ -69,15 +73,14 @@ def load_source(name: str, fetches: Sequence[str] | None = None) -> Source:
     container = open_graphs(name)
     if isinstance(container, BundleGraphs):
         bundle = container.bundle
-        return Source(bundle.view, bundle.transfers, bundle)
+        return Source(bundle.view, bundle.transfers, bundle.view, bundle)
     (_, item), *more = container.items()
     if more:
         raise GraphError(f"'{name}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
     item = with_fetches(item, fetches)
-    view = verify(item)
-    if _is_uncut(view):
-        view = GraphView.of(*cut(item))
-    return Source(view, find_transfers(view))
+    whole = verify(item)
+    view = GraphView.of(*cut(item)) if _is_uncut(whole) else whole
+    return Source(view, find_transfers(view), whole)
 
 
 def _is_uncut(view: GraphView) -> bool:

@@ -58,7 +58,7 @@ def inspect_command(
 
 
 def _inspect_graph(source: Source, plan: Plan | None, *, as_json: bool) -> None:
-    fitting = None if plan is None else parts_of_graph(plan, source.view, source.transfers)
+    fitting = None if plan is None else parts_of_graph(plan, source.view, source.transfers, source.whole)
     found = _describe(source)
     if as_json:
         print_json(found if fitting is None else found | {"plan": list(fitting)})

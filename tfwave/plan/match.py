@@ -18,8 +18,10 @@ def check_match(plan: Plan, view: GraphView, transfers: Transfers) -> None:
         raise _other_graph(difference)
 
 
-def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers) -> tuple[str, ...]:
+def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers, whole: GraphView) -> tuple[str, ...]:
     """What of a plan was made for this graph, in words: its order, jobs, waves. Each is of a graph of its own.
+
+    `view` is the graph as it was cut, by which transfers are ordered; `whole` is the graph before that.
 
     Raises:
         PlanError: nothing of it; names the first difference.
@@ -28,9 +30,9 @@ def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers) -> tuple[s
     if plan.has_order:
         differences["the order"] = _order_difference(plan, view, transfers)
     for planned in plan.groups.jobs if plan.groups else ():
-        differences[f"the job '{planned.job.name}'"] = first_difference(planned.graph, view)
+        differences[f"the job '{planned.job.name}'"] = first_difference(planned.graph, whole)
     if plan.waves:
-        differences["the waves"] = first_difference(plan.waves.graph, view)
+        differences["the waves"] = first_difference(plan.waves.graph, whole)
     fitting = tuple([part for part, difference in differences.items() if difference is None])
     for difference in differences.values():
         if difference and not fitting:
