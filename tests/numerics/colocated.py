@@ -26,7 +26,7 @@ from tests.numerics.colocated_jobs import (
     losses,
     peak,
 )
-from tfwave.colocate import Job, run
+from tfwave.colocate import Job, Results, run
 from tfwave.runtime.group_barriers import Watch
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.pool import pool_in_use
@@ -68,6 +68,8 @@ def beside() -> dict[str, Any]:
     with in_grappler(watch := Watch()):
         after = {name: job.alone(data[name][-1:]) for name, job in jobs.items()}
     assert results.plan is not None
+    assert results.plan.groups is not None
+    planned = [each.job for each in results.plan.groups.jobs]
     assert results.figures is not None
     return {
         "made": STEPS,
@@ -78,14 +80,19 @@ def beside() -> dict[str, Any]:
         "seconds": {name: [result.waited_seconds, result.seconds] for name, result in results.items()},
         "errors": {name: str(r.error) for name, r in results.items() if r.error is not None},
         "optimized again": len(watch.seen),
-        "shares": [job.compute_share for job in results.plan.jobs],
-        "groups": {job.name: len(job.groups) for job in results.plan.jobs},
+        "shares": [job.compute_share for job in planned],
+        "groups": {job.name: len(job.groups) for job in planned},
         "peak": most,
         "limit": parse_size(SHARED),
         "admitted": results.figures.admitted,
         "released": results.figures.released,
         "waited": [results.figures.waited_seconds, results.figures.longest_wait_seconds],
     }
+
+
+def planned_names(results: Results) -> list[str]:
+    groups = results.plan.groups if results.plan else None
+    return [each.job.name for each in groups.jobs] if groups else []
 
 
 def without_room() -> dict[str, Any]:
@@ -104,7 +111,7 @@ def without_room() -> dict[str, Any]:
         "steps": made,
         "all": FEW_STEPS,
         "errors": {name: str(result.error) for name, result in results.items()},
-        "planned": [job.name for job in results.plan.jobs] if results.plan else [],
+        "planned": planned_names(results),
         "found": {name: found[name] + job.alone(data[name][made[name] :]) for name, job in jobs.items()},
         "alone": {name: Trained(8).alone(own) for name, own in data.items()},
     }

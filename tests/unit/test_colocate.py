@@ -16,7 +16,7 @@ from tfwave.colocate.colocating import run as run_jobs
 from tfwave.colocate.fitting import fit
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life
-from tfwave.colocate.profile import find_graph, profile_step
+from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
 from tfwave.colocate.results import Results
 from tfwave.cost.file import FileCosts
 from tfwave.errors import EnforcerError, GraphError, PlanError
@@ -25,6 +25,7 @@ from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation, JobStep
 from tfwave.memory.profile import OpMemory
 from tfwave.memory.slots import room
+from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob
 from tfwave.runtime.ledger import LedgerFigures, LedgerJob
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace
@@ -44,7 +45,7 @@ def traced(*allocations: Allocation, ops: tuple[OpRun, ...] | None = None, other
 
 
 def profiled(*traces: MemoryTrace) -> list[OpMemory]:
-    return list(profile_step("j", CHAIN, traces, resident=0).step.profile.ops)
+    return list(profile_step("j", CHAIN, traces, resident=0).profile.ops)
 
 
 def test_a_buffer_goes_from_its_op_to_the_last_that_had_begun() -> None:
@@ -102,8 +103,8 @@ def test_the_highest_peak_and_the_least_seconds_of_all_steps() -> None:
         [traced(low, ops=(run("a", 0.0, 2.0),)), traced(high, ops=(run("a", 0.0, 3.0),))],
         resident=5,
     )
-    assert found.step.profile.peak == 25
-    assert found.step.costs.op_seconds(found.step.view, 0) == 2.0
+    assert found.profile.peak == 25
+    assert found.costs.op_seconds(found.view, 0) == 2.0
 
 
 def test_the_graph_is_the_one_that_allocated() -> None:
@@ -259,7 +260,11 @@ def planned_run(
         "pool_limit": lambda: 1000,
         "pool_in_use": lambda: next(asked),
         "load_barrier_op": lambda: None,
-        "measure": lambda life: profile_step(life.job.name, CHAIN, traces, resident=10),
+        "measure": lambda life: ProfiledStep(
+            CHAIN,
+            profile_step(life.job.name, CHAIN, traces, resident=10),
+            graph_print(GraphView.of(CHAIN.graph)),
+        ),
         "insert_barriers": lambda *_: lambda: None,
         "train_beside": lambda *_: None,
         "Ledger": NotedLedger,
@@ -329,5 +334,4 @@ def test_importing_colocate_does_not_import_tensorflow() -> None:
 
 def test_the_device_of_a_profile_is_that_of_its_graph() -> None:
     found = profile_step("j", CHAIN, [traced(Allocation(STEP, "a", 1, 0.5, 1.0))], resident=0)
-    assert found.step.profile.device == WORKER
-    assert found.constant_bytes == 0
+    assert found.profile.device == WORKER

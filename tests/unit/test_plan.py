@@ -237,6 +237,8 @@ def test_numbers_of_custom_gradients_and_functions_are_no_part_of_the_fingerprin
         node = next(n for n in job.partitions[WORKER].node if n.name == "use_v2")
         node.attr["_gradient_op_type"].s = b"CustomGradient-%d" % gradient
         node.attr["f"].func.name = function
+        node.attr["_user_specified_name"].s = b"%d" % gradient
+        node.experimental_debug_info.original_func_names.append(function)
         return graph_print(view_of(job)).fingerprint
 
     assert fingerprint(7, "__inference_body_12") == fingerprint(8, "__inference_body_345")

@@ -13,7 +13,6 @@ from tfwave.graph.functions.nodes import CALL_OPS
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.live.batches import input_bytes
 from tfwave.runtime.live.instances import FunctionInstance
-from tfwave.runtime.live.partitions import partition_graphs
 from tfwave.runtime.live.retrace import is_function, run_eagerly
 from tfwave.runtime.pool import pool_limit
 from tfwave.runtime.trace.memory import trace_memory
@@ -37,8 +36,9 @@ def capture_function(
         raise BundleError(f"the step is {step!r}: give a tf.function, such as tf.function(model.train_step)")
     pool_limit()
     _check_traced(step.get_concrete_function(*batch))
-    run = partial(FunctionInstance(step), *batch)
-    graph = _on_one_cpu(partition_graphs(run))
+    instance = FunctionInstance(step)
+    run = partial(instance, *batch)
+    graph = _on_one_cpu(instance.first(*batch)[1])
     for _ in range(warmup - 1):
         run()
     sizes = input_bytes(step.get_concrete_function(*batch))

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.colocate.beside import Barred, left_where_ended, train_beside
@@ -10,11 +10,15 @@ from tfwave.colocate.fitting import Fit, fit
 from tfwave.colocate.job import Job
 from tfwave.colocate.life import Life
 from tfwave.colocate.measure import insert_barriers, ledger_job, measure
-from tfwave.colocate.profile import ProfiledStep
+from tfwave.colocate.planned import ReadyJob, check_names, ready
+from tfwave.colocate.profile import ProfiledStep, constant_bytes
 from tfwave.colocate.results import Results
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.memory.colocation import Colocation
 from tfwave.memory.slots import Rooms, room
+from tfwave.plan.given import GivenPlan, section_of
+from tfwave.plan.groups import Groups
+from tfwave.plan.plan import Plan
 from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
 from tfwave.runtime.ledger import WAIT_SECONDS, Ledger, LedgerFigures, load_barrier_op
 from tfwave.runtime.pool import pool_in_use, pool_limit
@@ -40,7 +44,11 @@ def limit_memory(limit: str | int) -> tuple[str, ...]:
 
 
 def run(
-    jobs: Sequence[Job], memory_limit: str | int | None = None, *, wait_seconds: float | None = None
+    jobs: Sequence[Job],
+    memory_limit: str | int | None = None,
+    *,
+    plan: GivenPlan | None = None,
+    wait_seconds: float | None = None,
 ) -> Results:
     """Train several jobs at once, so that they never hold more than the limit together (Waterwave section 4).
 
@@ -48,7 +56,8 @@ def run(
        are steps as any other.
     2. A plan cuts each step into node groups (`tfwave.memory.colocation.colocate`), or leaves them to run in turn,
        if they fit in no other way, or kept the cores too busy in point 1. If not all jobs fit, those that come
-       first, by priority and then in their order, go on without those that do not fit beside them.
+       first, by priority and then in their order, go on without those that do not fit beside them. What was planned
+       is in `Results.plan`, for another run; a `plan` that is given takes the place of the traced steps.
     3. From then on each job runs in a thread of its own, as it would alone: only before each group it waits until
        the pool has room for it. What it computes stays the same, bit by bit.
     4. A job that ends or fails leaves the others alone; what it left in the pool, as variables, still counts.
@@ -65,17 +74,20 @@ def run(
     Args:
         jobs: with different names.
         memory_limit: bytes, or as "512MiB"; by default, and at most, that of the pool.
+        plan: with these jobs, by their names, or its file: that of an earlier run, or of `tfwave colocate`. A job
+            whose step is not what was planned fails, and the others go on.
         wait_seconds: after which a group starts, room or not; said in `Results.figures`. By default a minute, or
             what three steps of all jobs in turn take, if that is longer.
 
     Raises:
         EnforcerError: no limited pool, a step that is none, another colocation under way.
         EnvironmentUnsupported: no compiler for the native library, or no such TensorFlow.
-        PlanError: two jobs of one name, or a limit above the pool's.
+        PlanError: two jobs of one name, a limit above the pool's, or a plan for other jobs.
     """
     limit = _limit(memory_limit)
+    groups = None if plan is None else section_of(plan, Groups)
     load_barrier_op()
-    return _Colocating(jobs, limit, wait_seconds).run()
+    return _Colocating(jobs, limit, wait_seconds, groups).run()
 
 
 def open_ledger(plan: Colocation, free: int, wait_seconds: float) -> Ledger:
@@ -109,6 +121,8 @@ class _Colocating:
     jobs: Sequence[Job]
     limit: int
     wait_seconds: float | None
+    groups: Groups | None = None
+    """As planned before."""
 
     def __post_init__(self) -> None:
         self.lives = {job.name: Life(job) for job in self.jobs}
@@ -116,33 +130,49 @@ class _Colocating:
             names = [job.name for job in self.jobs]
             twice = next(name for name in names if names.count(name) > 1)
             raise PlanError(f"two jobs are named '{twice}': name them apart")
+        if self.groups is not None:
+            check_names(self.groups, self.lives)
 
     def run(self) -> Results:
         """The four points of `run`."""
-        profiled = self._measured()
-        plan = self._planned(profiled) if profiled else None
-        if plan is None:
-            return self._results(None, None)
+        groups, ready, free = self._decided() if self.groups is None else self._ready(self.groups)
+        if groups is None or not ready:
+            return self._results(groups, None)
+        plan = Colocation.of(groups)
         wait_seconds = self._wait_seconds(plan)
-        with open_ledger(plan, plan.limit_bytes, wait_seconds) as ledger:
-            barred = self._with_barriers(ledger, plan, profiled)
+        with open_ledger(plan, free, wait_seconds) as ledger:
+            barred = self._with_barriers(ledger, ready)
         with open_ledger(plan, self.limit - pool_in_use(), wait_seconds) as ledger:
-            train_beside(ledger, self._joined(ledger, plan, barred))
-        return self._results(plan, ledger.figures())
+            train_beside(ledger, self._joined(ledger, ready, barred))
+        return self._results(groups, ledger.figures())
 
     def _wait_seconds(self, plan: Colocation) -> float:
         if self.wait_seconds is None:
             return max(WAIT_SECONDS, _ROUNDS * plan.in_turn_seconds)
         return self.wait_seconds
 
+    def _ready(self, groups: Groups) -> tuple[Groups, list[ReadyJob], int]:
+        """The jobs that run what was planned, and the bytes that are left to them; the others end."""
+        found = [ready(self.lives[planned.job.name], planned) for planned in groups.jobs]
+        there = [each for each in found if each is not None]
+        return groups, there, min(groups.limit_bytes, self._left(there))
+
+    def _decided(self) -> tuple[Groups | None, list[ReadyJob], int]:
+        """The same of what is planned now, from what is measured."""
+        profiled = self._measured()
+        plan = self._planned(profiled) if profiled else None
+        if plan is None:
+            return None, [], 0
+        groups = plan.section({job.name: profiled[job.name].graph for job in plan.jobs})
+        return groups, [ReadyJob(job, profiled[job.name].item) for job in plan.jobs], plan.limit_bytes
+
     def _measured(self) -> dict[str, ProfiledStep]:
         found = {name: measure(life) for name, life in self.lives.items()}
         return {name: step for name, step in found.items() if step is not None}
 
-    def _left(self, profiled: Mapping[str, ProfiledStep]) -> int:
+    def _left(self, steps: Iterable[ReadyJob | ProfiledStep]) -> int:
         """The limit without what is in the pool, and without what instances with barriers will have."""
-        constants = sum(each.constant_bytes for each in profiled.values())
-        return self.limit - pool_in_use() - constants
+        return self.limit - pool_in_use() - sum(constant_bytes(each.item.graph) for each in steps)
 
     def _planned(self, profiled: Mapping[str, ProfiledStep]) -> Colocation | None:
         """A plan for the jobs that fit; the others end."""
@@ -164,7 +194,7 @@ class _Colocating:
         return found.plan
 
     def _fit(self, profiled: Mapping[str, ProfiledStep]) -> Fit:
-        left = self._left(profiled)
+        left = self._left(profiled.values())
         if left < 1:
             taken = f"{in_words(pool_in_use())} of {in_words(self.limit)}"
             full = PlanError(f"the pool is full before any step, with {taken} taken: raise the limit")
@@ -172,26 +202,24 @@ class _Colocating:
         by_priority = sorted(profiled, key=lambda name: -self.lives[name].job.priority)
         return fit([profiled[name].step for name in by_priority], left)
 
-    def _with_barriers(
-        self, ledger: Ledger, plan: Colocation, profiled: Mapping[str, ProfiledStep]
-    ) -> list[Barred]:
+    def _with_barriers(self, ledger: Ledger, ready: Sequence[ReadyJob]) -> list[Barred]:
         """The jobs with their barriers; each makes the first step with them now, beside no other.
 
         That makes an instance of the step, which holds constants of its own: those that TensorFlow folds on its way
         from the optimized graph to an instance are known only then.
         """
         barred: list[Barred] = []
-        for job in plan.jobs:
-            life = self.lives[job.name]
+        for each in ready:
+            life = self.lives[each.job.name]
             with left_where_ended(ledger, life):
-                run = insert_barriers(life, job, profiled[job.name].item, ledger)
+                run = insert_barriers(life, each.job, each.item, ledger)
                 if run is not None:
                     barred.append(Barred(life, run))
         return barred
 
-    def _joined(self, ledger: Ledger, plan: Colocation, barred: Sequence[Barred]) -> list[Barred]:
+    def _joined(self, ledger: Ledger, ready: Sequence[ReadyJob], barred: Sequence[Barred]) -> list[Barred]:
         """Those that the ledger takes; there is less room than planned if instances hold more than was known."""
-        groups = {job.name: job for job in plan.jobs}
+        groups = {each.job.name: each.job for each in ready}
         joined: list[Barred] = []
         for each in barred:
             job = each.life.job
@@ -202,7 +230,7 @@ class _Colocating:
                 each.life.fail(error)
         return joined
 
-    def _results(self, plan: Colocation | None, figures: LedgerFigures | None) -> Results:
+    def _results(self, groups: Groups | None, figures: LedgerFigures | None) -> Results:
         waited = dict(figures.waited_by_job) if figures else dict[str, float]()
         found = {name: life.result(waited.get(name, 0.0)) for name, life in self.lives.items()}
-        return Results(found, plan, figures)
+        return Results(found, None if groups is None else Plan(groups=groups), figures)

@@ -41,7 +41,7 @@ class Life:
         self._values: list[Any] = []
         self._seconds = 0.0
 
-    def instance(self) -> Run:
+    def instance(self) -> FunctionInstance | SessionInstance:
         """The step, in an instance of its own."""
         step = self.job.step
         if isinstance(step, SessionStep):

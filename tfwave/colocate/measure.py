@@ -7,14 +7,17 @@ from typing import Any
 
 from tfwave.balance.sizes import resident_bytes
 from tfwave.capture.memory.traced import TRACED_STEPS
+from tfwave.colocate.first import first_step
 from tfwave.colocate.job import SessionStep
 from tfwave.colocate.life import Life, Run
 from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.graph.item import GraphItem
+from tfwave.graph.view import GraphView
 from tfwave.passes.text import build_pass
+from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob
-from tfwave.runtime.group_barriers import Insert, Watch
+from tfwave.runtime.group_barriers import Insert
 from tfwave.runtime.ledger import Ledger, LedgerJob
 from tfwave.runtime.live.batches import bytes_of, captured_bytes
 from tfwave.runtime.live.grappler import in_grappler
@@ -55,9 +58,7 @@ def insert_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger
 
 def _measure(life: Life) -> ProfiledStep | None:
     run = life.instance()
-    watch = Watch()
-    with in_grappler(watch):
-        life.advance(run)
+    first = first_step(life, run)
     traces: list[MemoryTrace] = []
     shares: list[float] = []
     last: tuple[Any, ...] = ()
@@ -75,11 +76,11 @@ def _measure(life: Life) -> ProfiledStep | None:
     if life.ended:
         return None
     job = life.job
-    item = find_graph(job.name, watch.seen, traces)
+    item = find_graph(job.name, first.optimized, traces)
     resident = bytes_of(last) + _variables(job.step, last, item)
-    found = profile_step(job.name, item, traces, resident)
-    share = statistics.median(shares)
-    return replace(found, step=replace(found.step, slowed_at_most=job.slowed_at_most, compute_share=share))
+    step = profile_step(job.name, item, traces, resident)
+    step = replace(step, slowed_at_most=job.slowed_at_most, compute_share=statistics.median(shares))
+    return ProfiledStep(item, step, graph_print(GraphView.of(*first.graphs)))
 
 
 def _with_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger) -> Run:

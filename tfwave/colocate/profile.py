@@ -11,21 +11,23 @@ from tfwave.errors import EnforcerError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import JobStep
+from tfwave.plan.fingerprint import GraphPrint
+from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.trace.memory import MemoryTrace
 
 
 @dataclass(frozen=True)
 class ProfiledStep:
-    """The step of a job: the graph that ran, and what its ops take."""
+    """The step of a job: its graph as the optimizer left it, what its ops take, and the print of what ran."""
 
     item: GraphItem
     step: JobStep
+    graph: GraphPrint
 
-    @property
-    def constant_bytes(self) -> int:
-        """What another instance of the graph holds for good."""
-        nodes = (node for node in self.item.graph.node if node.op == "Const")
-        return sum(node.attr["value"].ByteSize() for node in nodes)
+
+def constant_bytes(graph: GraphDef) -> int:
+    """What another instance of a graph holds for good."""
+    return sum(node.attr["value"].ByteSize() for node in graph.node if node.op == "Const")
 
 
 def find_graph(name: str, seen: Sequence[GraphItem], traces: Sequence[MemoryTrace]) -> GraphItem:
@@ -47,7 +49,7 @@ def find_graph(name: str, seen: Sequence[GraphItem], traces: Sequence[MemoryTrac
     return seen[max(range(len(seen)), key=lambda i: (held[i], i))]
 
 
-def profile_step(name: str, item: GraphItem, traces: Sequence[MemoryTrace], resident: int) -> ProfiledStep:
+def profile_step(name: str, item: GraphItem, traces: Sequence[MemoryTrace], resident: int) -> JobStep:
     """The traced step with the highest peak, the first of equals; an op costs the least of its runs."""
     nodes = {node.name for node in item.graph.node}
     device = next((node.device for node in item.graph.node if node.device), "")
@@ -55,7 +57,7 @@ def profile_step(name: str, item: GraphItem, traces: Sequence[MemoryTrace], resi
     profiles = [traced_memory(step, nodes, device, resident).profile for step in steps]
     profile = max(profiles, key=lambda found: found.peak)
     costs = FileCosts(_seconds(steps, nodes), {}, CostSource("measured", "measured"))
-    return ProfiledStep(item, JobStep(name, GraphView.of(item.graph), profile, costs))
+    return JobStep(name, GraphView.of(item.graph), profile, costs)
 
 
 def _seconds(steps: Sequence[MemoryTrace], nodes: Collection[str]) -> dict[str, float]:

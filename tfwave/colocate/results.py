@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfwave.memory.colocation import Colocation
+from tfwave.plan.plan import Plan
 from tfwave.runtime.ledger import LedgerFigures
 
 
@@ -33,12 +33,13 @@ class Results(Mapping[str, JobResult]):
 
     Attributes:
         jobs: likewise.
-        plan: by which they ran, without those that had no room; None if none was left to plan.
+        plan: by which they ran, without those that had no room; None if none was left to plan. Another run of the
+            same jobs can take it.
         figures: what the ledger of the pool counted; None likewise.
     """
 
     jobs: Mapping[str, JobResult]
-    plan: Colocation | None = None
+    plan: Plan | None = None
     figures: LedgerFigures | None = None
 
     def __getitem__(self, name: str) -> JobResult:

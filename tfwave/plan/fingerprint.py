@@ -11,7 +11,7 @@ from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
 from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef
 
 _INCARNATION = "send_device_incarnation"
-_GRADIENT = "_gradient_op_type"
+_NUMBERED = frozenset({"_gradient_op_type", "_user_specified_name"})
 _NUMBER = re.compile(r"_\d+$")
 _DIGEST_BYTES = 2
 
@@ -40,8 +40,8 @@ NO_GRAPH = GraphPrint("", (), b"")
 def graph_print(view: GraphView) -> GraphPrint:
     """Take the print of a graph: equal under node reordering and in every run of one program.
 
-    1. What differs from run to run is left out: device incarnations, and the numbers that TensorFlow gives to
-       custom gradients and to the functions that a node calls.
+    1. What differs from run to run is left out: device incarnations; the numbers that TensorFlow gives to custom
+       gradients, to what a trace captures, and to the functions that a node calls; and of which it was made.
     2. So are the notes of tfwave.
     """
     digests = [_digest(view.nodes[i]) for i in nodes_by_name(view)]
@@ -75,7 +75,7 @@ def nodes_by_name(view: GraphView) -> list[int]:
 
 def _digest(node: NodeDef) -> bytes:
     volatile = [name for name, value in node.attr.items() if _differs_by_run(node.op, name, value)]
-    if volatile:
+    if volatile or node.HasField("experimental_debug_info"):
         node = _without(node, volatile)
     return hashlib.blake2b(node.SerializeToString(deterministic=True), digest_size=16).digest()
 
@@ -83,13 +83,14 @@ def _digest(node: NodeDef) -> bytes:
 def _differs_by_run(op: str, attr: str, value: AttrValue) -> bool:
     if attr == _INCARNATION:
         return op in SEND_OPS or op in RECV_OPS
-    return attr == _GRADIENT or attr.startswith(PREFIX) or value.HasField("func")
+    return attr in _NUMBERED or attr.startswith(PREFIX) or value.HasField("func")
 
 
 def _without(node: NodeDef, volatile: Iterable[str]) -> NodeDef:
     """A function's name stays, without its number."""
     copy = NodeDef()
     copy.CopyFrom(node)
+    copy.ClearField("experimental_debug_info")
     for name in volatile:
         if node.attr[name].HasField("func"):
             copy.attr[name].func.name = _NUMBER.sub("", node.attr[name].func.name)

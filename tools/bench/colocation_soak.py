@@ -43,6 +43,7 @@ from tensorflow.python.eager.cancellation import (  # noqa: E402
 from tfwave.colocate.colocating import open_ledger  # noqa: E402
 from tfwave.colocate.life import Life, Run  # noqa: E402
 from tfwave.colocate.measure import TRACED_STEPS, insert_barriers, ledger_job, measure  # noqa: E402
+from tfwave.colocate.profile import constant_bytes  # noqa: E402
 from tfwave.memory.colocation import Colocation, colocate  # noqa: E402
 from tfwave.runtime.ledger import Ledger, LedgerJob, load_barrier_op  # noqa: E402
 from tfwave.runtime.pool import pool_in_use  # noqa: E402
@@ -160,8 +161,8 @@ class SessionJob:
         self._options: Any = None
         self.step = tfwave.colocate.SessionStep(self, self._loss, [self._batch])
 
-    def run(self, fetches: Any, feeds: Any) -> Any:
-        return self._session.run(fetches, feeds, options=self._options)
+    def run(self, fetches: Any, feeds: Any, options: Any = None, metadata: Any = None) -> Any:
+        return self._session.run(fetches, feeds, options or self._options, metadata)
 
     def alone(self, batch: Any) -> Any:
         return self._session.run(self._loss, {self._batch: batch})
@@ -254,7 +255,7 @@ def soak(iterations: int, seed: int) -> dict[str, object]:
     alone = {job.name: _alone(job, batches) for job in jobs}
     lives = [Life(tfwave.colocate.Job(job.name, job.step, [batches[0]] * FIRST_STEPS)) for job in jobs]
     steps = [_found(measure(life), life) for life in lives]
-    limit = parse_size(POOL) - pool_in_use() - sum(step.constant_bytes for step in steps)
+    limit = parse_size(POOL) - pool_in_use() - sum(constant_bytes(step.item.graph) for step in steps)
     plan = colocate([step.step for step in steps], limit)
     visitors: list[Visitor] = []
     with open_ledger(plan, limit, HANGS_SECONDS) as ledger:

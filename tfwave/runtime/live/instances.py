@@ -11,7 +11,9 @@ from itertools import count
 from typing import Any
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime import native
+from tfwave.runtime.live.partitions import partition_graphs
 
 _NUMBERS = count(1)
 _NAME = "tfwave"
@@ -36,6 +38,14 @@ class FunctionInstance:
         """Run a step; instances of what it calls are its own, too."""
         with self._entered():
             return self._function(*batch)
+
+    def first(self, *batch: Any) -> tuple[Any, tuple[GraphDef, ...]]:
+        """Run the first step; what it returns, and the graphs that TensorFlow made of it.
+
+        Raises:
+            EnvironmentUnsupported: this TensorFlow does not tell.
+        """
+        return partition_graphs(lambda: self(*batch))
 
     @contextmanager
     def _entered(self) -> Generator[None]:
@@ -76,8 +86,24 @@ class SessionInstance:
 
     def __call__(self, *batch: Any) -> Any:
         """Run a step, a value of the batch for each of the feeds."""
+        return self._run(batch, None, None)
+
+    def first(self, *batch: Any) -> tuple[Any, tuple[GraphDef, ...]]:
+        """Run the first step; what it returns, and the graphs that TensorFlow made of it, without the NoOp."""
+        v1: Any = importlib.import_module("tensorflow").compat.v1
+        told = v1.RunMetadata()
+        value = self._run(batch, v1.RunOptions(output_partition_graphs=True), told)
+        return value, tuple([_untagged(graph) for graph in told.partition_graphs])
+
+    def _run(self, batch: Sequence[Any], options: Any, metadata: Any) -> Any:
         feed_dict = dict(zip(self._feeds, batch, strict=True))
-        return self._session.run((self._fetches, self._tag), feed_dict)[0]
+        return self._session.run((self._fetches, self._tag), feed_dict, options, metadata)[0]
+
+
+def _untagged(graph: Any) -> GraphDef:
+    whole = GraphDef.FromString(graph.SerializeToString())
+    kept = [node for node in whole.node if not node.name.startswith(TAG)]
+    return GraphDef(node=kept, library=whole.library, versions=whole.versions)
 
 
 def _eager_context() -> Any:

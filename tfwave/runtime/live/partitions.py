@@ -11,8 +11,10 @@ from tfwave.runtime import native
 _CALLS = ("enable_run_metadata", "export_run_metadata", "disable_run_metadata")
 
 
-def partition_graphs(run: Callable[[], Any]) -> tuple[GraphDef, ...]:
-    """Call a function; its graphs, if TensorFlow makes it ready meanwhile, which it does once for each instance.
+def partition_graphs(run: Callable[[], Any]) -> tuple[Any, tuple[GraphDef, ...]]:
+    """Call a function; what it returns, and its graphs.
+
+    They are told if TensorFlow makes it ready meanwhile, which it does once for each instance.
 
     What tracing runs, such as the initialisation of variables, is made ready before it: the last function counts.
 
@@ -22,12 +24,12 @@ def partition_graphs(run: Callable[[], Any]) -> tuple[GraphDef, ...]:
     context = _context()
     context.enable_run_metadata()
     try:
-        run()
+        value = run()
         told = context.export_run_metadata()
     finally:
         context.disable_run_metadata()
     last = [graph for function in told.function_graphs[-1:] for graph in function.partition_graphs]
-    return tuple(GraphDef.FromString(graph.SerializeToString()) for graph in last)
+    return value, tuple(GraphDef.FromString(graph.SerializeToString()) for graph in last)
 
 
 def _context() -> Any:
