@@ -19,6 +19,7 @@ from tfwave.sim.chrome import trace_text
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.makespan import makespan
 from tfwave.sim.simulate import ChannelRule, simulate, timeline_of
+from tfwave.sim.steps import Sending, simulate_steps
 from tfwave.sim.timeline import Interval, Timeline
 
 SERVER, OTHER = SERVERS[:2]
@@ -187,6 +188,22 @@ def test_an_order_that_waits_for_itself() -> None:
         simulate(view, transfers, costs, Cluster(), [ChannelRule(PULL, Discipline.COUNTER, keys)])
     late = simulate(view, transfers, costs, Cluster(), [ChannelRule(PULL, Discipline.PRIORITY, keys)])
     assert late.makespan_seconds == 4
+
+
+def test_a_step_under_a_counter_beside_stock_ones_that_idle_no_link() -> None:
+    """`late` is ready after 5 s; by the counter `early` waits for it, while stock TensorFlow sends it at once."""
+    build = Builder()
+    for name in ("early", "late"):
+        build.op(SERVER, name, [build.const(SERVER, f"c_{name}")])
+        build.pair(name, SERVER, WORKER)
+    view = GraphView.of(*build.partitions.values())
+    transfers = find_transfers(view)
+    costs = by_name(view, {"early": 0, "late": 5}, {"recv1": 1, "recv2": 1})
+    first_late = [t.key.node == "early" for t in transfers.data]
+    sending = Sending({PULL: Discipline.COUNTER}, first_late)
+    found = simulate_steps(transfers, costs, Cluster(), sending, [[0, 1], [1, 0]])
+    assert (found.ordered.seconds, found.unordered) == (7, (6, 6))
+    assert (found.ordered.timeline.makespan_seconds, found.free.timeline.makespan_seconds) == (7, 6)
 
 
 def test_rules_must_fit_the_graph() -> None:

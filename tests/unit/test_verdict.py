@@ -8,13 +8,14 @@ from tests.graphs import SERVERS, WORKER, Builder, by_name
 from tfwave.cost.analytic import LinkModel
 from tfwave.cost.network import Network
 from tfwave.cost.table import Costs
+from tfwave.errors import MissingCost
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, Floor
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
-from tfwave.planner.forecast import Forecast
+from tfwave.planner.forecast import Forecast, forecast
 from tfwave.planner.verdict import judge
 from tfwave.planner.workers import pulling_devices
 from tfwave.proto.tensorflow_pb2 import GraphDef
@@ -101,6 +102,21 @@ def test_no_step_is_shorter_than_what_the_cores_have_to_do() -> None:
     networks = [Network(costs, machine_seconds=seconds) for seconds in (1.5, 2.5)]
     found = [make_plan(view, transfers, network, PlanRequest("tac")).predicted for network in networks]
     assert [(f.unordered_seconds, f.ordered_seconds) for f in found] == [(2, 2), (2.5, 2.5)]
+
+
+def test_only_devices_with_an_order_need_known_ops() -> None:
+    """Of the worker, which pulls in order, and of the server, which gets the gradient."""
+    build = Builder()
+    build.op(WORKER, "use", [build.pair(build.const(SERVER, "v"), SERVER, WORKER)])
+    build.op(SERVER, "apply", [build.pair("use", WORKER, SERVER)])
+    view = GraphView.of(*build.partitions.values())
+    transfers = find_transfers(view).data
+    sent = dict.fromkeys((t.node for t in transfers), 1.0)
+    network = Network(by_name(view, {"use": 2.0}, sent))
+    plan = make_plan(view, transfers, network, PlanRequest("tic"))
+    assert plan.predicted.ordered_seconds == 4
+    with pytest.raises(MissingCost, match="'use'"):
+        forecast(view, transfers, Network(by_name(view, {"apply": 2.0}, sent)), plan.orders)
 
 
 def test_workers_share_the_card_of_their_server() -> None:
