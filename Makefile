@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs mutants ops protos clean distclean
+.PHONY: help demo test check docs goldens mutants ops protos clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := .venv/bin/python -m pytest -rs
@@ -13,8 +13,8 @@ demo: .venv/.ready ## see what tfwave does, on a small job on this machine
 	@.venv/bin/tfwave demo
 
 test: .venv/.ready check ## check, then run all tests
-	@echo '== pytest: unit, property, fuzz (no TensorFlow)'
-	@$(PYTEST) tests/unit tests/property tests/fuzz -n 2
+	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'
+	@$(PYTEST) tests/unit tests/property tests/fuzz tests/golden -n 2
 	@echo '== pytest: numerics (TensorFlow in this process)'
 	@$(PYTEST) tests/numerics -n 2 --dist loadfile
 	@echo '== pytest: cluster (real TensorFlow servers on loopback)'
@@ -35,6 +35,9 @@ docs: .venv/.ready ## write docs/passes.md again from the docstrings
 
 ops: .venv/.ready ## write tfwave/graph/ops.pb again from the installed TensorFlow
 	@.venv/bin/python tools/gen_ops.py
+
+goldens: .venv/.ready ## write tests/golden/expected again: what is decided of real models, and made of them
+	@.venv/bin/python tools/goldens.py
 
 mutants: .venv/.ready ## plant bugs one by one: the tests must catch each (some minutes)
 	@.venv/bin/python tools/mutants.py

@@ -1,10 +1,11 @@
 """Random graphs in the shape that TensorFlow runs: partitions with `_Send`/`_Recv`, and costs for them."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfwave.cost.file import FileCosts
+from tfwave.cost.model import CostSource
+from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef, NodeDef
@@ -89,8 +90,9 @@ class Job:
     transfers: dict[str, float]
 
     @property
-    def costs(self) -> FileCosts:
-        return FileCosts(self.ops, self.transfers)
+    def costs(self) -> Costs:
+        """By the indices of `view`."""
+        return by_name(self.view()[0], self.ops, self.transfers)
 
     def view(self) -> tuple[GraphView, tuple[Transfer, ...]]:
         """The joined view, and the transfers into the worker."""
@@ -109,6 +111,11 @@ class Job:
             ops={n: s * factor for n, s in self.ops.items()},
             transfers={n: s * factor for n, s in self.transfers.items()},
         )
+
+
+def by_name(view: GraphView, ops: Mapping[str, float], transfers: Mapping[str, float]) -> Costs:
+    """As from a file: `transfers` by the names of their `_Recv` nodes."""
+    return Costs.named(view, ops, transfers, CostSource("file", "file"))
 
 
 def random_job(rng: random.Random) -> Job:

@@ -7,8 +7,7 @@ from itertools import count
 
 import networkx as nx
 
-from tests.graphs import WORKER, random_job
-from tfwave.cost.file import FileCosts
+from tests.graphs import WORKER, by_name, random_job
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import JobStep
 from tfwave.memory.profile import MemoryProfile, OpMemory
@@ -133,5 +132,6 @@ def job_step(rng: random.Random, name: str, slowed_at_most: float | None = None)
     """A random step with its profile and a cost for each op."""
     known = known_step(rng)
     profile = known.profiled(known.random_order(rng))
-    costs = FileCosts({node.name: rng.randint(1, 9) / 8 for node in known.graph.node}, {})
-    return JobStep(name, GraphView.of(known.graph), profile, costs, slowed_at_most)
+    view = GraphView.of(known.graph)
+    costs = by_name(view, {node.name: rng.randint(1, 9) / 8 for node in known.graph.node}, {})
+    return JobStep(name, view, profile, costs, slowed_at_most)

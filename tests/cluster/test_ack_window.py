@@ -13,7 +13,8 @@ import pytest
 
 from tests.plans import plan_by_hand
 from tfwave.capture.bundle import load_bundle
-from tfwave.cost.uniform import UniformCosts
+from tfwave.cost.network import Network
+from tfwave.cost.uniform import uniform_costs
 from tfwave.demo.network import NamespaceNetwork
 from tfwave.demo.processes import Task, Tasks
 from tfwave.demo.server_task import MODULE, control_address
@@ -26,7 +27,7 @@ from tfwave.graph.view import GraphView
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
+from tfwave.planner import PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.report.conformance import inversions
 from tfwave.runtime.control.client import ControlClient
@@ -102,7 +103,9 @@ def keys_in(partitions: Sequence[GraphDef]) -> set[TransferKey]:
 
 def random_plan(partitions: Sequence[GraphDef]) -> Plan:
     view = GraphView.of(*partitions)
-    return make_plan(view, find_transfers(view).data, Network(UniformCosts()), PlanRequest("random", seed=3))
+    return make_plan(
+        view, find_transfers(view).data, Network(uniform_costs(view)), PlanRequest("random", seed=3)
+    )
 
 
 def passes(window: int) -> str:

@@ -12,7 +12,8 @@ from tests.cluster.cluster import Cluster
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.plan import plan_bundle
 from tfwave.capture.session import capture_run
-from tfwave.cost.uniform import UniformCosts
+from tfwave.cost.network import Network
+from tfwave.cost.uniform import uniform_costs
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import TransferKey
 from tfwave.graph.partition.cut import cut
@@ -20,7 +21,7 @@ from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
+from tfwave.planner import PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 pytestmark = [pytest.mark.timeout(90), pytest.mark.tensorflow]
@@ -54,7 +55,7 @@ def read(item: GraphItem) -> set[str]:
 
 def offline_plan(item: GraphItem, policy: str) -> Plan:
     view = GraphView.of(*cut(item))
-    return make_plan(view, find_transfers(view).data, Network(UniformCosts()), PlanRequest(policy))
+    return make_plan(view, find_transfers(view).data, Network(uniform_costs(view)), PlanRequest(policy))
 
 
 def run(cluster: Cluster, item: GraphItem, out: Path) -> tuple[list[bytes], Bundle]:

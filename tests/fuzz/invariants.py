@@ -26,7 +26,8 @@ from tests.fuzz.strategies import GONE, any_channel
 from tests.plans import plan_by_hand
 from tests.rewrites import graph_bytes, in_order
 from tfwave.cli.app import main
-from tfwave.cost.uniform import UniformCosts
+from tfwave.cost.network import Network
+from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import TfwaveError
 from tfwave.graph.diff import diff
 from tfwave.graph.functions.lower import lower
@@ -40,7 +41,7 @@ from tfwave.passes.base import GraphPass, Transform
 from tfwave.passes.pipeline import Pipeline
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
+from tfwave.planner import PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 SECONDS = 5.0
@@ -155,7 +156,7 @@ def any_plan(rng: random.Random, graph: GraphDef) -> Plan:
     view = verify(GraphItem(graph))
     transfers = find_transfers(view).data
     if transfers:
-        return make_plan(view, transfers, Network(UniformCosts()), PlanRequest("tic"))
+        return make_plan(view, transfers, Network(uniform_costs(view)), PlanRequest("tic"))
     names = rng.sample(view.names, min(len(view), 3))
     return plan_by_hand({any_channel(rng): names})
 

@@ -16,7 +16,8 @@ from grappler_passes.recv_priority import RecvPriority
 from tests.numerics.corpus import places
 from tests.numerics.corpus.function import function_sample
 from tests.plans import plan_by_hand
-from tfwave.cost.uniform import UniformCosts
+from tfwave.cost.network import Network
+from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import EnforcerError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import Channel
@@ -28,7 +29,7 @@ from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass, Transform
 from tfwave.passes.pipeline import Pipeline
 from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
+from tfwave.planner import PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.live.install import install
@@ -100,7 +101,9 @@ class SessionJob:
 
     def plan(self, view: GraphView) -> Plan:
         """Of the graphs of a step."""
-        return make_plan(view, find_transfers(view).data, Network(UniformCosts()), PlanRequest("reverse"))
+        return make_plan(
+            view, find_transfers(view).data, Network(uniform_costs(view)), PlanRequest("reverse")
+        )
 
     def run(self) -> Run:
         """Initialise, train, evaluate and read the variables, in a new session."""

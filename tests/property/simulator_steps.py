@@ -10,12 +10,12 @@ from tests.graphs import SERVERS, Builder, Job, random_job, with_costs
 from tests.property.oracle import Oracle, _natural
 from tests.property.simulator_oracle import Model
 from tfwave.cost.analytic import LinkModel
+from tfwave.cost.cluster import Cluster
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
 from tfwave.sim import engine
-from tfwave.sim.cluster import Cluster
 from tfwave.sim.engine import UNTIMED
 from tfwave.sim.simulate import ChannelRule
 

@@ -9,13 +9,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.graphs import Job, random_job
+from tfwave.cost.network import Network
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.io import load_plan, save_plan
 from tfwave.plan.match import check_match
 from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
+from tfwave.planner import PlanRequest, make_plan
 
 
 def plan_of(job: Job, policy: str) -> Plan:

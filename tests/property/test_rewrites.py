@@ -13,7 +13,8 @@ from grappler_passes.recv_priority import RecvPriority
 from tests.graphs import WORKER, Job, random_job
 from tests.rewrites import check_rewrite
 from tests.uncut import random_uncut
-from tfwave.cost.uniform import UniformCosts
+from tfwave.cost.network import Network
+from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import GraphError, PassError, PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.partition.cut import cut
@@ -22,7 +23,7 @@ from tfwave.graph.view import GraphView
 from tfwave.passes.pipeline import Pipeline
 from tfwave.plan.annotation import annotated_orders
 from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
+from tfwave.planner import PlanRequest, make_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 SEEDS = st.integers(0, 10**9)
@@ -37,14 +38,14 @@ def plan_uncut(item: GraphItem, policy: str = "tic") -> Plan:
     view = cut_view(item)
     transfers = find_transfers(view).into(WORKER).data
     assume(transfers)
-    return make_plan(view, transfers, Network(UniformCosts()), PlanRequest(policy))
+    return make_plan(view, transfers, Network(uniform_costs(view)), PlanRequest(policy))
 
 
 def planned(seed: int) -> tuple[Job, Plan]:
     job = random_job(random.Random(seed))
     view, transfers = job.view()
     assume(transfers)
-    return job, make_plan(view, transfers, Network(UniformCosts()), PlanRequest("tic"))
+    return job, make_plan(view, transfers, Network(uniform_costs(view)), PlanRequest("tic"))
 
 
 def joined(job: Job) -> GraphItem:
@@ -115,7 +116,7 @@ def test_a_plan_of_another_job_is_refused(seed: int) -> None:
 def test_notes_of_two_plans_do_not_mix(seed: int) -> None:
     job, plan = planned(seed)
     view, transfers = job.view()
-    other = make_plan(view, transfers, Network(UniformCosts()), PlanRequest("reverse"))
+    other = make_plan(view, transfers, Network(uniform_costs(view)), PlanRequest("reverse"))
     item = RecvPriority(plan)(joined(job)).item
     if [o.transfers for o in plan.orders] == [o.transfers for o in other.orders]:
         return

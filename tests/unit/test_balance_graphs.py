@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +12,27 @@ from tests.balanced import traced
 from tests.bundles import SERVER, small_bundle
 from tests.graphs import SERVERS, WORKER, Builder, random_job
 from tests.unit.conftest import Command
+from tfwave.balance.holdings import Holdings
 from tfwave.balance.load import ServerLoad, server_load
 from tfwave.balance.variable import Variable
 from tfwave.balance.variables import variables_of
 from tfwave.capture.bundle import save_bundle
 from tfwave.capture.costs import bundle_costs
 from tfwave.cost.model import CostSource
-from tfwave.cost.uniform import UniformCosts
+from tfwave.cost.table import Costs
+from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import GraphError
-from tfwave.graph.transfer import find_transfers
+from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.io import load_plan
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef, NodeDef
 
 
-class SlowPushes:
-    """1000 bytes/s; a push, whose size the graph does not tell, takes 1 s."""
-
-    source = CostSource("file", "file")
-
-    def op_seconds(self, view: GraphView, node: int) -> float:
-        return 0.0
-
-    def transfer_seconds(self, transfer: Any) -> float:
-        return transfer.bytes / 1000 if transfer.bytes else 1.0
+def slow_pushes(view: GraphView, transfers: Sequence[Transfer]) -> Costs:
+    """1000 bytes/s; a push, whose size the graph does not tell, takes 1 s; ops take no time."""
+    sized = Holdings(view, "ps").sized(transfers)
+    seconds = {t.recv: t.bytes / 1000 if t.bytes else 1.0 for t in sized}
+    return Costs.of(view, dict.fromkeys(range(len(view)), 0.0), seconds, CostSource("file", "file"))
 
 
 class Training(Builder):
@@ -81,7 +79,7 @@ def view_of(graphs: tuple[GraphDef, ...]) -> tuple[GraphView, Any]:
 
 def test_the_load_of_each_server() -> None:
     view, transfers = view_of(training())
-    assert server_load(view, transfers, SlowPushes()) == (
+    assert server_load(view, transfers, slow_pushes(view, transfers)) == (
         ServerLoad("/job:ps/replica:0/task:0", 4, 8000, 0, 8.0, 2.0, 0.0, 1.0),
         ServerLoad("/job:ps/replica:0/task:1", 4, 80, 0, 0.08, 2.0, 0.0, 2.08 / 10),
     )
@@ -89,7 +87,7 @@ def test_the_load_of_each_server() -> None:
 
 def test_variables_with_their_slots_in_the_order_of_need() -> None:
     view, transfers = view_of(training())
-    found = variables_of(view, transfers, SlowPushes())
+    found = variables_of(view, transfers, slow_pushes(view, transfers))
     needs = {v.name: v.need for v in found}
     assert sorted(needs, key=lambda name: needs[name]) == ["k0", "b0", "k1", "b1"]
     assert found[2] == Variable("k0", 4000, needs["k0"], 8000, 5.0, 0, ("k0/Momentum",))
@@ -109,7 +107,7 @@ def test_a_value_made_of_several_variables_counts_in_parts() -> None:
     build.op(WORKER, "use", [build.pair(total, SERVERS[0], WORKER)])
     view, (transfer,) = view_of(tuple(build.partitions.values()))
     sized = transfer.__class__(transfer.key, transfer.node, transfer.edge, transfer.recv, 25)
-    found = variables_of(view, [sized], UniformCosts())
+    found = variables_of(view, [sized], uniform_costs(view))
     assert [(v.name, v.bytes, v.wire_seconds) for v in found] == [("a", 13, 0.5), ("b", 12, 0.5)]
     assert variables_of(view, [transfer])[0].bytes == 0  # no whole variable is read
 
@@ -140,8 +138,8 @@ def test_transfers_between_servers_count_for_both() -> None:
 def test_how_nodes_are_numbered_makes_no_difference(seed: int) -> None:
     rng = random.Random(seed)
     job = random_job(rng)
-    first, second = job.view(), job.renumbered(rng).view()
-    assert server_load(*first, job.costs) == server_load(*second, job.costs)
+    other = job.renumbered(rng)
+    assert server_load(*job.view(), job.costs) == server_load(*other.view(), other.costs)
 
 
 def test_renumbered_training() -> None:

@@ -1,31 +1,32 @@
 """Floors by hand, the gap to the best of them, and the floor of overlapped steps."""
 
+from collections.abc import Mapping
+
 import pytest
 
-from tests.graphs import SERVERS, WORKER, Builder
+from tests.graphs import SERVERS, WORKER, Builder, by_name
 from tfwave.cost.analytic import LinkModel
-from tfwave.cost.file import FileCosts
+from tfwave.cost.cluster import Cluster
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, Floor, find_bounds, flow_shop_floor
-from tfwave.sim.cluster import Cluster
 
 SERVER = SERVERS[0]
 OTHER = WORKER.replace("worker/replica:0/task:0", "worker/replica:0/task:1")
 
 
-def floors(build: Builder, costs: FileCosts, into: str | None = None) -> dict[str, float]:
+def floors(build: Builder, ops: Mapping[str, float], sent: Mapping[str, float]) -> dict[str, float]:
     view = GraphView.of(*build.partitions.values())
-    found = find_transfers(view) if into is None else find_transfers(view).into(into)
-    return {floor.name: floor.seconds for floor in find_bounds(view, found.data, costs).floors}
+    found = find_bounds(view, find_transfers(view).data, by_name(view, ops, sent))
+    return {floor.name: floor.seconds for floor in found.floors}
 
 
 def test_a_row_of_ops_is_as_long_as_its_path() -> None:
     build = Builder()
     build.op(WORKER, "x", [build.pair("a", SERVER, WORKER, send=False)])
     build.op(WORKER, "y", ["x"])
-    found = floors(build, FileCosts({"x": 2, "y": 3}, {"recv1": 4}))
+    found = floors(build, {"x": 2, "y": 3}, {"recv1": 4})
     assert found == {"busiest resource": 5, "critical path": 9, "release times": 9, "pull then push": 9}
 
 
@@ -34,7 +35,7 @@ def test_a_channel_starts_with_its_least_head_and_ends_with_its_least_tail() -> 
     build = Builder()
     for name in ("a", "b"):
         build.op(WORKER, f"use_{name}", [build.pair(name, SERVER, WORKER, send=False)])
-    found = floors(build, FileCosts({"use_a": 3, "use_b": 2}, {"recv1": 4, "recv2": 4}))
+    found = floors(build, {"use_a": 3, "use_b": 2}, {"recv1": 4, "recv2": 4})
     assert found == {"busiest resource": 8, "critical path": 7, "release times": 10, "pull then push": 10}
 
 
@@ -42,7 +43,7 @@ def test_the_compute_waits_for_the_sum_of_what_an_op_needs_in_one_channel() -> N
     build = Builder()
     recvs = [build.pair(name, SERVER, WORKER, send=False) for name in ("a", "b")]
     build.op(WORKER, "join", recvs)
-    found = floors(build, FileCosts({"join": 5}, {"recv1": 3, "recv2": 4}))
+    found = floors(build, {"join": 5}, {"recv1": 3, "recv2": 4})
     assert found == {"busiest resource": 7, "critical path": 9, "release times": 12, "pull then push": 12}
 
 
@@ -53,7 +54,7 @@ def test_channels_that_share_a_card_are_one_resource() -> None:
         build.op(worker, f"use_{name}", [build.pair(name, SERVER, worker, send=False)])
     view = GraphView.of(*build.partitions.values())
     transfers = find_transfers(view).data
-    costs = FileCosts({"use_a": 1, "use_b": 1}, dict.fromkeys((t.node for t in transfers), 4))
+    costs = by_name(view, {"use_a": 1, "use_b": 1}, dict.fromkeys((t.node for t in transfers), 4))
     shared = Cluster(nics={task_of(SERVER): LinkModel(0.0, 1.0)})
     assert find_bounds(view, transfers, costs).best.seconds == 5
     assert find_bounds(view, transfers, costs, shared).best == Floor("release times", 9)
@@ -76,7 +77,7 @@ STEP_OPS = {"loss": 1.0, "grad_a": 0.0, "grad_b": 0.0, "apply_a": 0.0, "apply_b"
 
 def test_no_push_before_the_sum_of_the_pulls() -> None:
     """Pulls 3 + 4, the loss 1, pushes 3 + 4; one path has a single pull and push: 4 + 1 + 4."""
-    found = floors(step(), FileCosts(STEP_OPS, {"recv1": 3, "recv2": 4, "recv3": 3, "recv4": 4}))
+    found = floors(step(), STEP_OPS, {"recv1": 3, "recv2": 4, "recv3": 3, "recv4": 4})
     assert found["critical path"] == 9
     assert found["release times"] == 7 + 1 + 4
     assert found["pull then push"] == 7 + 1 + 7
@@ -88,7 +89,7 @@ def test_what_a_resource_has_yet_to_do_follows_a_transfer() -> None:
     recvs = [build.pair(name, SERVER, WORKER, send=False) for name in ("a", "b")]
     for name in ("x", "y"):
         build.op(WORKER, name, recvs)
-    found = floors(build, FileCosts({"x": 5, "y": 5}, {"recv1": 1, "recv2": 1}))
+    found = floors(build, {"x": 5, "y": 5}, {"recv1": 1, "recv2": 1})
     assert found["critical path"] == 6
     assert found["pull then push"] == 12
 
@@ -97,7 +98,7 @@ def test_nothing_has_floors_of_zero() -> None:
     build = Builder()
     build.const(WORKER, "x")
     view = GraphView.of(*build.partitions.values())
-    bounds = find_bounds(view, (), FileCosts({}, {}))
+    bounds = find_bounds(view, (), by_name(view, {}, {}))
     assert {floor.seconds for floor in bounds.floors} == {0.0}
     assert bounds.gap(0.0) == 0.0
 
@@ -129,4 +130,4 @@ def test_floors_count_a_transfer_of_each_channel_apart() -> None:
     build.op(WORKER, "join", recvs)
     transfers: tuple[Transfer, ...] = find_transfers(GraphView.of(*build.partitions.values())).data
     assert len({t.channel for t in transfers}) == 2
-    assert max(floors(build, FileCosts({"join": 5}, {"recv1": 3, "recv2": 4})).values()) == 9
+    assert max(floors(build, {"join": 5}, {"recv1": 3, "recv2": 4}).values()) == 9

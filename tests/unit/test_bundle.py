@@ -17,10 +17,10 @@ from tfwave.capture.bundle import (
     missing_transfers,
     save_bundle,
 )
-from tfwave.capture.cards import bundle_network
-from tfwave.capture.costs import bundle_costs, channel_links, service_seconds, time_oracle
+from tfwave.capture.costs import bundle_costs, bundle_network, traced_costs
+from tfwave.capture.links import channel_links, service_seconds
 from tfwave.capture.step_stats import TransferRecord
-from tfwave.cost.estimate import EstimateMissing
+from tfwave.cost.estimate import estimated
 from tfwave.errors import BundleError, GraphError, MissingCost
 from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfer
@@ -165,17 +165,14 @@ def test_what_is_no_bundle_or_incomplete_is_refused(saved: Path, tmp_path: Path)
 
 def test_an_op_costs_its_fastest_step() -> None:
     bundle = small_bundle()
-    costs = time_oracle(bundle)
-    seconds = {
-        name: costs.op_seconds(bundle.view, bundle.view.names.index(name))
-        for name in ("a", "b", "grad", "apply")
-    }
+    costs = traced_costs(bundle)
+    seconds = {name: costs.op_seconds(bundle.view.names.index(name)) for name in ("a", "b", "grad", "apply")}
     assert seconds == pytest.approx({"a": 1e-3, "b": 1e-3, "grad": 1e-3, "apply": 1e-4})
 
 
 def test_queueing_is_no_part_of_a_transfers_time() -> None:
     bundle = small_bundle()
-    seconds = time_oracle(bundle).transfer_seconds(transfer(bundle, "v3"))
+    seconds = traced_costs(bundle).transfer_seconds(transfer(bundle, "v3"))
     assert seconds == pytest.approx(LATENCY_SECONDS + SIZES["v3"] / BYTES_PER_SECOND)
 
 
@@ -206,7 +203,7 @@ def test_a_transfer_without_events_has_no_cost_unless_estimated() -> None:
     costs, lost = bundle_costs(bundle), transfer(bundle, "v2")
     with pytest.raises(MissingCost, match=lost.node):
         costs.transfer_seconds(lost)
-    filled = EstimateMissing(costs, bundle.view, bundle.transfers.data)
+    filled = estimated(costs, bundle.transfers.data)
     assert filled.transfer_seconds(lost) > 0
     assert filled.source.transfers == "estimated"
     assert "1 of 4 transfers" in filled.source.detail

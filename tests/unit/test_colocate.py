@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import pytest
 
-from tests.graphs import WORKER
+from tests.graphs import WORKER, by_name
 from tests.grouped import graph_of, group, grouped, profile_of, slots_of
 from tests.memory_steps import Step, bundle_of, graph
 from tfwave.colocate.advice import advise, captured_step, largest_scale
@@ -18,7 +18,6 @@ from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life
 from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
 from tfwave.colocate.results import Results
-from tfwave.cost.file import FileCosts
 from tfwave.errors import EnforcerError, GraphError, PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
@@ -104,7 +103,7 @@ def test_the_highest_peak_and_the_least_seconds_of_all_steps() -> None:
         resident=5,
     )
     assert found.profile.peak == 25
-    assert found.costs.op_seconds(found.view, 0) == 2.0
+    assert found.costs.op_seconds(0) == 2.0
 
 
 def test_the_graph_is_the_one_that_allocated() -> None:
@@ -122,7 +121,8 @@ def test_the_graph_is_the_one_that_allocated() -> None:
 def job_step(name: str, held: int, resident: int = 0) -> JobStep:
     graph = graph_of(up="", down="up")
     profile = profile_of(("up", held, 0, 0), ("down", 0, 0, held), resident=resident)
-    return JobStep(name, GraphView.of(graph), profile, FileCosts({"up": 1.0, "down": 1.0}, {}))
+    view = GraphView.of(graph)
+    return JobStep(name, view, profile, by_name(view, {"up": 1.0, "down": 1.0}, {}))
 
 
 def test_what_does_not_fit_at_all_is_left_out() -> None:

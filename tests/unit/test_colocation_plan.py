@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.graphs import WORKER
+from tests.graphs import WORKER, by_name
 from tests.grouped import graph_of, group, grouped, limit_for, slots_of
-from tfwave.cost.file import FileCosts
 from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation, JobStep, colocate
@@ -44,9 +43,8 @@ def chain(
     graph = graph_of(**dict(zip(names, ["", *names], strict=False)))
     ops = [OpMemory(op, max(net, 0), 0, max(-net, 0)) for op, net in zip(names, nets, strict=True)]
     profile = MemoryProfile(WORKER, ops, resident)
-    return JobStep(
-        name, GraphView.of(graph), profile, FileCosts(dict.fromkeys(names, seconds), {}), slowed_at_most
-    )
+    view = GraphView.of(graph)
+    return JobStep(name, view, profile, by_name(view, dict.fromkeys(names, seconds), {}), slowed_at_most)
 
 
 def test_where_there_is_room_all_run_side_by_side() -> None:
@@ -215,7 +213,8 @@ def test_nothing_to_plan() -> None:
 
 
 def test_a_job_without_ops_takes_no_slot() -> None:
-    idle = JobStep("idle", step("x").view, MemoryProfile(WORKER, [], 7), FileCosts({}, {}))
+    view = step("x").view
+    idle = JobStep("idle", view, MemoryProfile(WORKER, [], 7), by_name(view, {}, {}))
     found = colocate([step("a"), idle], 100)
     assert {turn.job for slot in found.slots for turn in slot} == {"a"}
     assert found.peak_bytes == 47

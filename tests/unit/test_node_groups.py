@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.graphs import WORKER
+from tests.graphs import WORKER, by_name
 from tests.grouped import graph_of, profile_of
-from tfwave.cost.file import FileCosts
 from tfwave.errors import GraphError, MissingCost, PlanError
 from tfwave.graph.levels import longest_path_levels
 from tfwave.graph.view import GraphView
@@ -194,12 +193,13 @@ def test_of_two_devices_with_one_name_the_profiled_one_counts() -> None:
 
 
 def test_seconds_are_those_of_the_ops() -> None:
-    costs = FileCosts({"a": 0.5, "b": 0.25, "c": 0.0, "d": 1.0, "e": 0.0}, {})
+    costs = by_name(CHAIN, {"a": 0.5, "b": 0.25, "c": 0.0, "d": 1.0, "e": 0.0}, {})
     assert [group.seconds for group in node_groups(CHAIN, TRIANGLE, 15, costs)] == [0.75, 1.0]
     graph = GraphDef()
     graph.node.add(name="product", op="MatMul")
+    view = GraphView.of(graph)
     with pytest.raises(MissingCost, match="'product'"):
-        node_groups(GraphView.of(graph), profile_of(("product", 1, 0, 0)), 1, FileCosts({}, {}))
+        node_groups(view, profile_of(("product", 1, 0, 0)), 1, by_name(view, {}, {}))
 
 
 def test_a_profile_of_another_graph() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder
-from tfwave.cost.uniform import UniformCosts
+from tfwave.cost.network import Network
+from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import PlanError, TfwaveError
 from tfwave.files import whole_directory, write_whole
 from tfwave.graph.transfer import find_transfers
@@ -21,7 +22,7 @@ from tfwave.plan.io import load_plan, plan_json, save_plan
 from tfwave.plan.match import check_match
 from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
+from tfwave.planner import PlanRequest, make_plan
 
 SERVER = SERVERS[0]
 
@@ -40,7 +41,7 @@ def view_of(build: Builder) -> GraphView:
 
 def small_plan(policy: str = "tic") -> Plan:
     view = view_of(small_job())
-    return make_plan(view, find_transfers(view).data, Network(UniformCosts()), PlanRequest(policy))
+    return make_plan(view, find_transfers(view).data, Network(uniform_costs(view)), PlanRequest(policy))
 
 
 def check(plan: Plan, build: Builder) -> None:

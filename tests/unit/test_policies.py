@@ -5,10 +5,9 @@ from math import inf
 
 import pytest
 
-from tests.graphs import SERVERS, WORKER, Builder
-from tfwave.cost.file import FileCosts
-from tfwave.cost.model import CostSource
-from tfwave.cost.uniform import UniformCosts
+from tests.graphs import SERVERS, WORKER, Builder, by_name
+from tfwave.cost.table import Costs
+from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import CostError, GraphError, MissingCost, PlanError, TfwaveError
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
@@ -31,13 +30,13 @@ def layers(count: int) -> tuple[GraphView, tuple[Transfer, ...]]:
     return view, find_transfers(view).into(WORKER).data
 
 
-def nodes(policy: str, view: GraphView, transfers: tuple[Transfer, ...], costs: FileCosts) -> list[str]:
+def nodes(policy: str, view: GraphView, transfers: tuple[Transfer, ...], costs: Costs) -> list[str]:
     return [r.transfer.node for r in find_policy(policy)(view, transfers, costs)]
 
 
-def costs_of(count: int) -> FileCosts:
-    each = range(1, count + 1)
-    return FileCosts({f"op{i}": 1.0 for i in each}, {f"recv{i}": 1.0 for i in each})
+def each_takes(view: GraphView, op: float = 1.0) -> Costs:
+    """So many seconds each op of `layers`, and one second each transfer."""
+    return by_name(view, dict.fromkeys(view.names, op), dict.fromkeys(view.names, 1.0))
 
 
 def test_erratum_2_the_scan_decides_what_the_comparator_cannot() -> None:
@@ -68,21 +67,21 @@ def test_a_transfer_comes_after_what_it_depends_on() -> None:
 
 def test_tic_priority_is_the_number_of_transfers_until_an_op_can_run() -> None:
     view, transfers = layers(3)
-    order = find_policy("tic")(view, transfers, UniformCosts())
+    order = find_policy("tic")(view, transfers, uniform_costs(view))
     assert [(r.transfer.node, r.priority) for r in order] == [("recv1", 2.0), ("recv2", 2.0), ("recv3", 3.0)]
 
 
 def test_tic_priority_is_infinite_where_no_op_needs_a_second_transfer() -> None:
     view, transfers = layers(1)
-    assert [r.priority for r in find_policy("tic")(view, transfers, UniformCosts())] == [inf]
+    assert [r.priority for r in find_policy("tic")(view, transfers, uniform_costs(view))] == [inf]
 
 
 def test_baselines() -> None:
     view, transfers = layers(12)
     forward = [f"recv{i}" for i in range(1, 13)]
-    assert nodes("fifo", view, transfers, costs_of(12)) == forward
-    assert nodes("reverse", view, transfers, costs_of(12)) == forward[::-1]
-    seeds = [find_policy("random", seed=s)(view, transfers, costs_of(12)) for s in (1, 1, 2)]
+    assert nodes("fifo", view, transfers, each_takes(view)) == forward
+    assert nodes("reverse", view, transfers, each_takes(view)) == forward[::-1]
+    seeds = [find_policy("random", seed=s)(view, transfers, each_takes(view)) for s in (1, 1, 2)]
     assert seeds[0] == seeds[1] != seeds[2]
     assert [r.priority for r in seeds[0]] == [float(i) for i in range(12)]
 
@@ -92,8 +91,8 @@ def test_no_transfers_no_order(policy: str) -> None:
     build = Builder()
     build.const(WORKER, "x")
     view = GraphView.of(build.partitions[WORKER])
-    assert find_policy(policy)(view, (), UniformCosts()) == ()
-    assert makespan(view, (), FileCosts({}, {})) == 0.0
+    assert find_policy(policy)(view, (), uniform_costs(view)) == ()
+    assert makespan(view, (), by_name(view, {}, {})) == 0.0
 
 
 @pytest.mark.parametrize("policy", POLICY_NAMES)
@@ -103,15 +102,15 @@ def test_an_order_into_two_devices_is_refused(policy: str) -> None:
     build.pair("b", WORKER, SERVER, send=False)
     view = GraphView.of(*build.partitions.values())
     with pytest.raises(GraphError, match="one device"):
-        find_policy(policy)(view, find_transfers(view).data, UniformCosts())
+        find_policy(policy)(view, find_transfers(view).data, uniform_costs(view))
 
 
 def test_tac_names_the_cost_it_lacks() -> None:
     view, transfers = layers(2)
     with pytest.raises(MissingCost, match="'op2'"):
-        nodes("tac", view, transfers, FileCosts({"op1": 1}, {"recv1": 1, "recv2": 1}))
+        nodes("tac", view, transfers, by_name(view, {"op1": 1}, {"recv1": 1, "recv2": 1}))
     with pytest.raises(CostError, match="'op2'"):
-        nodes("tac", view, transfers, FileCosts({"op1": 1, "op2": -1}, {"recv1": 1, "recv2": 1}))
+        nodes("tac", view, transfers, by_name(view, {"op1": 1, "op2": -1}, {"recv1": 1, "recv2": 1}))
 
 
 def test_an_unknown_policy_names_the_choices() -> None:
@@ -121,9 +120,7 @@ def test_an_unknown_policy_names_the_choices() -> None:
 
 def test_bounds_by_hand() -> None:
     view, transfers = layers(3)
-    bounds = find_bounds(
-        view, transfers, FileCosts({f"op{i}": 2.0 for i in (1, 2, 3)}, costs_of(3).transfers)
-    )
+    bounds = find_bounds(view, transfers, each_takes(view, 2.0))
     assert bounds == Bounds(9.0, 6.0)
     assert bounds.speedup == 0.5
     assert [bounds.efficiency(m) for m in (6.0, 7.5, 9.0)] == [1.0, 0.5, 0.0]
@@ -136,20 +133,10 @@ def test_bounds_count_each_channel_and_each_device() -> None:
     build.op(SERVER, "z", [build.pair("c", WORKER, SERVER, send=False)])
     build.const(OTHER, "elsewhere")
     view = GraphView.of(*build.partitions.values())
-    costs = FileCosts({"x": 1, "y": 1, "z": 7}, {"recv1": 5, "recv2": 6, "recv3": 1})
+    costs = by_name(view, {"x": 1, "y": 1, "z": 7}, {"recv1": 5, "recv2": 6, "recv3": 1})
     data = find_transfers(view)
     assert find_bounds(view, data.into(WORKER).data, costs) == Bounds(13.0, 6.0)
     assert find_bounds(view, data.data, costs) == Bounds(21.0, 7.0)
-
-
-class EverythingTakesOneSecond:
-    source = CostSource("uniform", "uniform")
-
-    def op_seconds(self, view: GraphView, node: int) -> float:
-        return 1.0
-
-    def transfer_seconds(self, transfer: Transfer) -> float:
-        return 1.0
 
 
 def test_bounds_count_a_receive_once_and_an_op_without_a_device_to_the_only_one() -> None:
@@ -158,8 +145,7 @@ def test_bounds_count_a_receive_once_and_an_op_without_a_device_to_the_only_one(
     build.op(WORKER, "y", ["x"])
     build.partitions[WORKER].node[-1].device = ""
     view = GraphView.of(build.partitions[WORKER])
-    costs = EverythingTakesOneSecond()
-    assert find_bounds(view, find_transfers(view).data, costs) == Bounds(3.0, 2.0)
+    assert find_bounds(view, find_transfers(view).data, each_takes(view)) == Bounds(3.0, 2.0)
 
 
 def test_bounds_at_their_edges() -> None:
@@ -171,8 +157,8 @@ def test_bounds_at_their_edges() -> None:
 def test_makespan_by_hand() -> None:
     view, transfers = layers(3)
     order = ranked_in_turn(transfers)
-    assert makespan(view, [r.transfer for r in order], costs_of(3)) == 4.0
-    assert makespan(view, [r.transfer for r in order[::-1]], costs_of(3)) == 6.0
+    assert makespan(view, [r.transfer for r in order], each_takes(view)) == 4.0
+    assert makespan(view, [r.transfer for r in order[::-1]], each_takes(view)) == 6.0
 
 
 def test_makespan_refuses_an_order_that_waits_for_itself() -> None:
@@ -182,7 +168,7 @@ def test_makespan_refuses_an_order_that_waits_for_itself() -> None:
     build.op(WORKER, "y", [build.pair("b", SERVER, WORKER, send=False, waits=["x"])])
     view = GraphView.of(build.partitions[WORKER])
     transfers = find_transfers(view).data
-    costs = FileCosts({"x": 1, "y": 1}, {"recv1": 1, "recv2": 1})
+    costs = by_name(view, {"x": 1, "y": 1}, {"recv1": 1, "recv2": 1})
     assert makespan(view, transfers, costs) == 4.0
     with pytest.raises(PlanError, match="'recv2' depends on a later one"):
         makespan(view, transfers[::-1], costs)
@@ -196,4 +182,4 @@ def test_makespan_passes_through_long_chains_elsewhere() -> None:
     build.op(WORKER, "x", [build.pair("s4999", SERVER, WORKER)])
     view = GraphView.of(*build.partitions.values())
     order = ranked_in_turn(find_transfers(view).into(WORKER).data)
-    assert makespan(view, [r.transfer for r in order], FileCosts({"x": 1}, {"recv1": 2})) == 3.0
+    assert makespan(view, [r.transfer for r in order], by_name(view, {"x": 1}, {"recv1": 2})) == 3.0

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.graphs import SERVERS, WORKER, Builder
-from tfwave.cost.file import FileCosts
+from tests.graphs import SERVERS, WORKER, Builder, by_name
+from tfwave.cost.table import Costs
 from tfwave.errors import TfwaveError
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import find_transfers
@@ -17,17 +17,17 @@ from tfwave.sim.makespan import makespan
 SERVER = SERVERS[0]
 
 
-def joins(sizes: dict[str, float], ops: dict[str, tuple[float, str]]) -> tuple[GraphView, FileCosts]:
+def joins(sizes: dict[str, float], ops: dict[str, tuple[float, str]]) -> tuple[GraphView, Costs]:
     """Parameters by name, and ops that need the parameters spelled by a string."""
     build = Builder()
     recv = {name: build.pair(name, SERVER, WORKER, send=False) for name in sizes}
     for name, (_, needs) in ops.items():
         build.op(WORKER, name, [recv[n] for n in needs])
-    costs = FileCosts({n: s for n, (s, _) in ops.items()}, {recv[n]: s for n, s in sizes.items()})
-    return GraphView.of(*build.partitions.values()), costs
+    view = GraphView.of(*build.partitions.values())
+    return view, by_name(view, {n: s for n, (s, _) in ops.items()}, {recv[n]: s for n, s in sizes.items()})
 
 
-def seconds(policy: str, view: GraphView, costs: FileCosts) -> float:
+def seconds(policy: str, view: GraphView, costs: Costs) -> float:
     order = find_policy(policy)(view, find_transfers(view).data, costs)
     return makespan(view, [ranked.transfer for ranked in order], costs)
 
@@ -43,13 +43,14 @@ def test_finds_what_the_simple_policies_do_not_see(policy: str) -> None:
     assert [seconds(p, view, costs) for p in ("tac", "tic", "fifo")] == [9, 10, 10]
 
 
-def many(count: int) -> tuple[GraphView, FileCosts]:
+def many(count: int) -> tuple[GraphView, Costs]:
     names = [f"v{i}" for i in range(count)]
     build = Builder()
     for i, name in enumerate(names):
         build.op(WORKER, f"op{i}", [build.pair(name, SERVER, WORKER, send=False)])
-    return GraphView.of(*build.partitions.values()), FileCosts(
-        {f"op{i}": 1.0 for i in range(count)}, {f"recv{i}": 1.0 for i in range(1, count + 1)}
+    view = GraphView.of(*build.partitions.values())
+    return view, by_name(
+        view, {f"op{i}": 1.0 for i in range(count)}, {f"recv{i}": 1.0 for i in range(1, count + 1)}
     )
 
 
@@ -69,10 +70,10 @@ def test_exact_gives_up_on_too_many_cases(monkeypatch: pytest.MonkeyPatch) -> No
         build.op(
             WORKER, f"y{i}", [build.pair(f"v{i}", SERVER, WORKER, send=False, waits=["x"] if i % 2 else [])]
         )
-    costs = FileCosts(
-        {"x": 5.0} | {f"y{i}": 3.0 + i for i in range(6)}, {f"recv{i}": 1.0 + i for i in range(1, 8)}
-    )
     view = GraphView.of(*build.partitions.values())
+    costs = by_name(
+        view, {"x": 5.0} | {f"y{i}": 3.0 + i for i in range(6)}, {f"recv{i}": 1.0 + i for i in range(1, 8)}
+    )
     monkeypatch.setattr(branch, "STATES", 2)
     with pytest.raises(TfwaveError, match=r"told 2 cases apart.*'search'"):
         seconds("exact", view, costs)
@@ -92,7 +93,8 @@ def test_urgency_is_what_has_yet_to_be_computed() -> None:
         build.op(WORKER, f"use_{name}", [build.pair(name, SERVER, WORKER)])
         build.op(SERVER, f"apply_{name}", [build.pair(f"use_{name}", WORKER, SERVER)])
     view = GraphView.of(*build.partitions.values())
-    costs = FileCosts(
+    costs = by_name(
+        view,
         {"a": 50, "b": 0, "use_a": 2, "use_b": 7, "apply_a": 4, "apply_b": 0},
         {"recv1": 1, "recv2": 9, "recv3": 1, "recv4": 3},
     )

@@ -7,19 +7,19 @@ from math import inf
 
 import pytest
 
-from tests.graphs import SERVERS, WORKER, Builder
+from tests.graphs import SERVERS, WORKER, Builder, by_name
 from tfwave.cost.analytic import LinkModel
-from tfwave.cost.file import FileCosts
+from tfwave.cost.cluster import Cluster, parse_bandwidth, parse_latency
 from tfwave.errors import CostError, MissingCost, PlanError
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
 from tfwave.sim.chrome import trace_text
-from tfwave.sim.cluster import Cluster, parse_bandwidth, parse_latency
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.makespan import makespan
 from tfwave.sim.simulate import ChannelRule, simulate, timeline_of
+from tfwave.sim.steps import Sending, simulate_steps
 from tfwave.sim.timeline import Interval, Timeline
 
 SERVER, OTHER = SERVERS[:2]
@@ -41,7 +41,9 @@ def step() -> tuple[GraphView, Transfers]:
     return view, Transfers(tuple(replace(t, bytes=1000) for t in found.data), found.control)
 
 
-COSTS = FileCosts({"a": 3, "b": 1, "grad": 2, "apply": 1}, {"recv1": 4, "recv2": 2, "recv3": 5})
+OPS = {"a": 3, "b": 1, "grad": 2, "apply": 1}
+SENT = {"recv1": 4, "recv2": 2, "recv3": 5}
+COSTS = by_name(step()[0], OPS, SENT)
 
 
 def rule(transfers: Transfers, channel: Channel, nodes: Sequence[str], kind: Discipline) -> ChannelRule:
@@ -102,7 +104,7 @@ def two_servers() -> tuple[GraphView, Transfers]:
 
 def test_channels_share_the_card_of_the_worker() -> None:
     view, transfers = two_servers()
-    costs = FileCosts({"use_v1": 0, "use_v2": 0}, {"recv1": 2, "recv2": 6})
+    costs = by_name(view, {"use_v1": 0, "use_v2": 0}, {"recv1": 2, "recv2": 6})
     apart = simulate(view, transfers, costs, Cluster(), [])
     shared = simulate(view, transfers, costs, Cluster(LinkModel(0, 1e9)), [])
     wide = simulate(view, transfers, costs, Cluster(LinkModel(0, 1e9), {CARD: LinkModel(0, 2e9)}), [])
@@ -115,7 +117,7 @@ def test_a_receive_asks_when_it_starts_and_one_without_a_sender_is_there_at_once
     build.op(WORKER, "x", [build.pair("a", SERVER, WORKER, send=False)])
     build.op(WORKER, "y", [build.pair("b", OTHER, WORKER, send=False, waits=["x"])])
     view = GraphView.of(*build.partitions.values())
-    costs = FileCosts({"x": 1, "y": 1}, {"recv1": 2, "recv2": 4})
+    costs = by_name(view, {"x": 1, "y": 1}, {"recv1": 2, "recv2": 4})
     assert at(simulate(view, find_transfers(view), costs, Cluster(), []))["edge_2_b"] == (3, 7)
 
 
@@ -125,7 +127,7 @@ def test_a_control_transfer_takes_latency_alone() -> None:
     build.op(SERVER, "slow", ["c"])
     build.op(WORKER, "after", ["^" + build.control_pair("slow", SERVER, WORKER)])
     view = GraphView.of(*build.partitions.values())
-    costs = FileCosts({"slow": 2, "read_recv1": 0}, {})
+    costs = by_name(view, {"slow": 2, "read_recv1": 0}, {})
     transfers = find_transfers(view)
     assert not transfers.data
     timeline = simulate(view, transfers, costs, Cluster(LinkModel(0.5, 1.0)), [])
@@ -141,7 +143,7 @@ def test_an_op_without_time_needs_no_thread() -> None:
     build.op(WORKER, "free", [recv])
     build.op(SERVER, "push", [build.pair("free", WORKER, SERVER)])
     view = GraphView.of(*build.partitions.values())
-    costs = FileCosts({"long": 9, "free": 0, "push": 0}, {"recv1": 1, "recv2": 1})
+    costs = by_name(view, {"long": 9, "free": 0, "push": 0}, {"recv1": 1, "recv2": 1})
     timeline = simulate(view, find_transfers(view), costs, Cluster(), [])
     assert at(timeline)["edge_2_free"] == (1, 2)
 
@@ -167,7 +169,7 @@ def test_with_one_channel_and_one_device_it_is_the_makespan() -> None:
         build.op(WORKER, f"op{i}", [recv] if i == 1 else [f"op{i - 1}", recv])
     view = GraphView.of(*build.partitions.values())
     transfers = find_transfers(view)
-    costs = FileCosts({f"op{i}": 1.5 for i in (1, 2, 3)}, {f"recv{i}": 1.0 for i in (1, 2, 3)})
+    costs = by_name(view, {f"op{i}": 1.5 for i in (1, 2, 3)}, {f"recv{i}": 1.0 for i in (1, 2, 3)})
     rules = [ChannelRule(PULL, Discipline.COUNTER, tuple(t.key for t in transfers.data))]
     assert simulate(view, transfers, costs, Cluster(), rules).makespan_seconds == makespan(
         view, transfers.data, costs
@@ -180,12 +182,28 @@ def test_an_order_that_waits_for_itself() -> None:
     build.op(WORKER, "y", [build.pair("b", SERVER, WORKER, send=False, waits=["x"])])
     view = GraphView.of(*build.partitions.values())
     transfers = find_transfers(view)
-    costs = FileCosts({"x": 1, "y": 1}, {"recv1": 1, "recv2": 1})
+    costs = by_name(view, {"x": 1, "y": 1}, {"recv1": 1, "recv2": 1})
     keys = tuple(t.key for t in transfers.data)[::-1]
     with pytest.raises(PlanError, match="the transfer into 'recv2' depends on a later one"):
         simulate(view, transfers, costs, Cluster(), [ChannelRule(PULL, Discipline.COUNTER, keys)])
     late = simulate(view, transfers, costs, Cluster(), [ChannelRule(PULL, Discipline.PRIORITY, keys)])
     assert late.makespan_seconds == 4
+
+
+def test_a_step_under_a_counter_beside_stock_ones_that_idle_no_link() -> None:
+    """`late` is ready after 5 s; by the counter `early` waits for it, while stock TensorFlow sends it at once."""
+    build = Builder()
+    for name in ("early", "late"):
+        build.op(SERVER, name, [build.const(SERVER, f"c_{name}")])
+        build.pair(name, SERVER, WORKER)
+    view = GraphView.of(*build.partitions.values())
+    transfers = find_transfers(view)
+    costs = by_name(view, {"early": 0, "late": 5}, {"recv1": 1, "recv2": 1})
+    first_late = [t.key.node == "early" for t in transfers.data]
+    sending = Sending({PULL: Discipline.COUNTER}, first_late)
+    found = simulate_steps(transfers, costs, Cluster(), sending, [[0, 1], [1, 0]])
+    assert (found.ordered.seconds, found.unordered) == (7, (6, 6))
+    assert (found.ordered.timeline.makespan_seconds, found.free.timeline.makespan_seconds) == (7, 6)
 
 
 def test_rules_must_fit_the_graph() -> None:
@@ -205,9 +223,9 @@ def test_rules_must_fit_the_graph() -> None:
 def test_costs_that_are_missing_or_none() -> None:
     view, transfers = step()
     with pytest.raises(MissingCost, match="'recv3'"):
-        simulate(view, transfers, FileCosts(COSTS.ops, {"recv1": 1, "recv2": 1}), Cluster(), [])
+        simulate(view, transfers, by_name(view, OPS, {"recv1": 1, "recv2": 1}), Cluster(), [])
     with pytest.raises(CostError, match="'a'"):
-        simulate(view, transfers, FileCosts({**COSTS.ops, "a": -1}, COSTS.transfers), Cluster(), [])
+        simulate(view, transfers, by_name(view, {**OPS, "a": -1}, SENT), Cluster(), [])
     with pytest.raises(CostError, match="0 threads"):
         Cluster(threads=0)
 
@@ -242,7 +260,7 @@ def test_a_loop_waits_for_what_enters_it_and_not_for_what_comes_back() -> None:
     ):
         build.partitions[WORKER].node.add(name=name, op=op, device=WORKER, input=inputs)
     view = GraphView.of(*build.partitions.values())
-    costs = FileCosts({"slow": 5, "enter": 0, "next": 1, "merge": 1}, {})
+    costs = by_name(view, {"slow": 5, "enter": 0, "next": 1, "merge": 1}, {})
     timeline = simulate(view, Transfers((), ()), costs, Cluster(threads=2), [])
     assert at(timeline)["merge"] == (5, 6)
 

@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from tests.graphs import SERVERS, WORKER, Builder
-from tfwave.cost.file import FileCosts
+from tests.graphs import SERVERS, WORKER, Builder, by_name
 from tfwave.cost.ticks import in_ticks, ticks_of
 from tfwave.errors import CostError
 from tfwave.graph.transfer import find_transfers
@@ -59,6 +58,6 @@ def test_a_cost_that_is_none_is_named(seconds: float) -> None:
     view = GraphView.of(build.partitions[WORKER])
     transfers = find_transfers(view).data
     with pytest.raises(CostError, match="'conv'"):
-        ticks_of(view, [view.names.index("conv")], transfers, FileCosts({"conv": seconds}, {"recv1": 1}))
+        ticks_of(view, [view.names.index("conv")], transfers, by_name(view, {"conv": seconds}, {"recv1": 1}))
     with pytest.raises(CostError, match="'recv1'"):
-        ticks_of(view, [], transfers, FileCosts({}, {"recv1": seconds}))
+        ticks_of(view, [], transfers, by_name(view, {}, {"recv1": seconds}))

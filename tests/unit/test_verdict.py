@@ -4,16 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.graphs import SERVERS, WORKER, Builder
+from tests.graphs import SERVERS, WORKER, Builder, by_name
 from tfwave.cost.analytic import LinkModel
-from tfwave.cost.file import FileCosts
+from tfwave.cost.network import Network
+from tfwave.cost.table import Costs
+from tfwave.errors import MissingCost
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, Floor
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
-from tfwave.planner.forecast import Forecast
+from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner.forecast import Forecast, forecast
 from tfwave.planner.verdict import judge
 from tfwave.planner.workers import pulling_devices
 from tfwave.proto.tensorflow_pb2 import GraphDef
@@ -62,13 +64,13 @@ def test_workers_that_keep_a_servers_card_busy_gain_nothing() -> None:
     assert said.text == "no gain expected: all workers together keep a server's card busy 81% of the step"
 
 
-def pulled_and_used() -> tuple[GraphView, tuple[Transfer, ...], FileCosts]:
+def pulled_and_used() -> tuple[GraphView, tuple[Transfer, ...], Costs]:
     """A worker pulls for 1 s, and computes for 1 s."""
     build = Builder()
     build.op(WORKER, "use", [build.pair(build.const(SERVER, "v"), SERVER, WORKER)])
     view = GraphView.of(*build.partitions.values())
     transfers = find_transfers(view).data
-    costs = FileCosts({**dict.fromkeys(view.names, 0.0), "use": 1.0}, {t.node: 1.0 for t in transfers})
+    costs = by_name(view, {**dict.fromkeys(view.names, 0.0), "use": 1.0}, {t.node: 1.0 for t in transfers})
     return view, transfers, costs
 
 
@@ -89,7 +91,7 @@ def test_steps_without_an_order_are_forecast_as_they_were_seen() -> None:
     build.op(WORKER, "last", [build.op(WORKER, "use", arrived[:1]), arrived[1]])
     view = GraphView.of(*build.partitions.values())
     v, w = sorted(find_transfers(view).data, key=lambda t: t.node)
-    costs = FileCosts({**dict.fromkeys(view.names, 0.0), "use": 3.0}, {v.node: 1.0, w.node: 1.0})
+    costs = by_name(view, {**dict.fromkeys(view.names, 0.0), "use": 3.0}, {v.node: 1.0, w.node: 1.0})
     seen = [{v.key: 0.2, w.key: 0.1}, {v.key: 0.1, w.key: 0.2}]
     found = make_plan(view, [v, w], Network(costs, seen=seen), PlanRequest("tac")).predicted
     assert (found.unordered_seconds, found.ordered_seconds) == (4.5, 4)
@@ -102,6 +104,21 @@ def test_no_step_is_shorter_than_what_the_cores_have_to_do() -> None:
     assert [(f.unordered_seconds, f.ordered_seconds) for f in found] == [(2, 2), (2.5, 2.5)]
 
 
+def test_only_devices_with_an_order_need_known_ops() -> None:
+    """Of the worker, which pulls in order, and of the server, which gets the gradient."""
+    build = Builder()
+    build.op(WORKER, "use", [build.pair(build.const(SERVER, "v"), SERVER, WORKER)])
+    build.op(SERVER, "apply", [build.pair("use", WORKER, SERVER)])
+    view = GraphView.of(*build.partitions.values())
+    transfers = find_transfers(view).data
+    sent = dict.fromkeys((t.node for t in transfers), 1.0)
+    network = Network(by_name(view, {"use": 2.0}, sent))
+    plan = make_plan(view, transfers, network, PlanRequest("tic"))
+    assert plan.predicted.ordered_seconds == 4
+    with pytest.raises(MissingCost, match="'use'"):
+        forecast(view, transfers, Network(by_name(view, {"apply": 2.0}, sent)), plan.orders)
+
+
 def test_workers_share_the_card_of_their_server() -> None:
     """Each of two pulls 1 s if it has the card to itself: 2 s in all, half of the card each."""
     build = Builder()
@@ -109,7 +126,7 @@ def test_workers_share_the_card_of_their_server() -> None:
         build.op(worker, f"use_{name}", [build.pair(build.const(SERVER, name), SERVER, worker)])
     view = GraphView.of(*build.partitions.values())
     transfers = find_transfers(view).data
-    costs = FileCosts(dict.fromkeys(view.names, 0.0), dict.fromkeys((t.node for t in transfers), 1.0))
+    costs = by_name(view, dict.fromkeys(view.names, 0.0), dict.fromkeys((t.node for t in transfers), 1.0))
     cards = (None, LinkModel(0.0, 1e9))
     alone, shared = (make_plan(view, transfers, Network(costs, card), PlanRequest("tac")) for card in cards)
     assert alone.predicted.unordered_seconds == alone.predicted.bound_seconds == 1
@@ -117,7 +134,7 @@ def test_workers_share_the_card_of_their_server() -> None:
     assert alone.orders == shared.orders
 
 
-def two_steps() -> tuple[GraphView, FileCosts]:
+def two_steps() -> tuple[GraphView, Costs]:
     """Two steps of two layers: each pulls v1 and v2, computes, pushes g2 and g1; the second waits for them."""
     build = Builder()
     seconds: dict[str, float] = {}
@@ -135,7 +152,7 @@ def two_steps() -> tuple[GraphView, FileCosts]:
         transfers |= dict.fromkeys((*pulled.values(), *pushed.values()), 1.0)
     view = GraphView.of(*build.partitions.values())
     ops = dict.fromkeys(view.names, 0.0) | seconds
-    return view, FileCosts(ops, transfers)
+    return view, by_name(view, ops, transfers)
 
 
 def plan_of_two_steps(device: str | None = None) -> Plan:

@@ -8,11 +8,11 @@ import pytest
 
 from tests.balanced import traced
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
-from tests.graphs import WORKER, Builder
-from tfwave.capture.cards import bundle_network, card_of, traced_network
-from tfwave.capture.costs import bundle_costs, channel_links
+from tests.graphs import WORKER, Builder, by_name
+from tfwave.capture.cards import card_of, traced_network
+from tfwave.capture.costs import bundle_costs, bundle_network
+from tfwave.capture.links import channel_links
 from tfwave.capture.step_stats import TransferRecord
-from tfwave.cost.file import FileCosts
 from tfwave.errors import MissingCost, PlanError
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import find_transfers
@@ -167,7 +167,8 @@ def test_what_small_tensors_take_counts_once() -> None:
     ]
     links = channel_links([traced])
     assert links[channel].latency_seconds == pytest.approx(0.001)
-    network = traced_network(FileCosts({}, {}), links, (), [traced])
+    nothing = by_name(small_bundle().view, {}, {})
+    network = traced_network(nothing, links, (), [traced])
     assert network.card is not None
     assert network.card.bytes_per_second == pytest.approx(sum(sizes) / 0.11)
     assert network.overheads[channel] == pytest.approx(0, abs=1e-9)

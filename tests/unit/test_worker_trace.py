@@ -8,7 +8,7 @@ from tests.graphs import SERVERS, WORKER, Builder
 from tfwave.capture.function import FunctionGraph
 from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import CostedFunction, TaskTrace, function_costs
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer, find_transfers
@@ -81,7 +81,7 @@ def summed(sizes: Mapping[str, int]) -> control_pb2.Trace:
     return trace
 
 
-def costs_of(function: FunctionGraph, *traces: control_pb2.Trace) -> tuple[dict[str, Transfer], CostModel]:
+def costs_of(function: FunctionGraph, *traces: control_pb2.Trace) -> tuple[dict[str, Transfer], Costs]:
     costed = costed_by(function, *traces)
     return {t.edge: t for t in costed.transfers}, costed.network.given
 
@@ -91,8 +91,8 @@ def costed_by(function: FunctionGraph, *traces: control_pb2.Trace) -> CostedFunc
     return function_costs(function, [TaskTrace.of(TASK, trace) for trace in traces])
 
 
-def op_seconds(function: FunctionGraph, costs: CostModel, *names: str) -> list[float]:
-    return [costs.op_seconds(function.view, function.view.names.index(name)) for name in names]
+def op_seconds(function: FunctionGraph, costs: Costs, *names: str) -> list[float]:
+    return [costs.op_seconds(function.view.names.index(name)) for name in names]
 
 
 def test_a_trace_is_read_step_by_step() -> None:

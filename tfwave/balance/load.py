@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tfwave.balance.holdings import Holdings, server_of
-from tfwave.cost.model import WIRE_OPS, CostModel
+from tfwave.cost.model import WIRE_OPS
+from tfwave.cost.table import Costs
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
@@ -42,7 +43,7 @@ class ServerLoad:
 
 
 def server_load(
-    view: GraphView, transfers: Iterable[Transfer], costs: CostModel | None = None, *, job: str = "ps"
+    view: GraphView, transfers: Iterable[Transfer], costs: Costs | None = None, *, job: str = "ps"
 ) -> tuple[ServerLoad, ...]:
     """The load of each server (task of `job`) that a graph names, in the order of their numbers.
 
@@ -55,7 +56,7 @@ def server_load(
 
 
 def loads_of(
-    holdings: Holdings, transfers: Iterable[Transfer], costs: CostModel | None
+    holdings: Holdings, transfers: Iterable[Transfer], costs: Costs | None
 ) -> tuple[ServerLoad, ...]:
     """The load of each server of a view whose variables are known."""
     view, job = holdings.view, holdings.job
@@ -82,20 +83,20 @@ def loads_of(
     return _with_shares(loads)
 
 
-def transfer_seconds(transfer: Transfer, costs: CostModel | None) -> float:
+def transfer_seconds(transfer: Transfer, costs: Costs | None) -> float:
     """Seconds of a transfer; 0 without costs."""
     return costs.transfer_seconds(transfer) if costs else 0.0
 
 
-def _wire_seconds(transfers: Iterable[Transfer], costs: CostModel | None) -> float:
+def _wire_seconds(transfers: Iterable[Transfer], costs: Costs | None) -> float:
     return math.fsum(transfer_seconds(t, costs) for t in transfers)
 
 
-def _op_seconds(view: GraphView, task: str, costs: CostModel | None) -> float:
+def _op_seconds(view: GraphView, task: str, costs: Costs | None) -> float:
     if costs is None:
         return 0.0
     own = (n for n, op in enumerate(view.ops) if op not in WIRE_OPS and task_of(view.nodes[n].device) == task)
-    return math.fsum(costs.op_seconds(view, node) for node in own)
+    return math.fsum(costs.op_seconds(node) for node in own)
 
 
 def _with_shares(loads: Sequence[ServerLoad]) -> tuple[ServerLoad, ...]:

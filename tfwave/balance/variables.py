@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tfwave.balance.holdings import Held, Holdings, server_of
 from tfwave.balance.load import transfer_seconds
 from tfwave.balance.variable import Variable
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.errors import GraphError
 from tfwave.graph.levels import longest_path_levels
 from tfwave.graph.transfer import Transfer
@@ -15,7 +15,7 @@ from tfwave.graph.view import GraphView
 
 
 def variables_of(
-    view: GraphView, transfers: Iterable[Transfer], costs: CostModel | None = None, *, job: str = "ps"
+    view: GraphView, transfers: Iterable[Transfer], costs: Costs | None = None, *, job: str = "ps"
 ) -> tuple[Variable, ...]:
     """The variables on the servers (tasks of `job`) of a graph, sorted by name.
 
@@ -30,9 +30,7 @@ def variables_of(
     return placeable(Holdings(view, job), transfers, costs)
 
 
-def placeable(
-    holdings: Holdings, transfers: Iterable[Transfer], costs: CostModel | None
-) -> tuple[Variable, ...]:
+def placeable(holdings: Holdings, transfers: Iterable[Transfer], costs: Costs | None) -> tuple[Variable, ...]:
     """The variables of a view in which they are known."""
     groups: dict[str, list[tuple[int, Held]]] = defaultdict(list)
     for node, held in holdings.held.items():
@@ -50,7 +48,7 @@ def placeable(
 class _Moved:
     """What was moved for each variable."""
 
-    def __init__(self, holdings: Holdings, transfers: Iterable[Transfer], costs: CostModel | None) -> None:
+    def __init__(self, holdings: Holdings, transfers: Iterable[Transfer], costs: Costs | None) -> None:
         view = holdings.view
         levels = longest_path_levels(view)
         self.never = float(max(levels) + 1)

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.cards import bundle_network
+from tfwave.capture.costs import bundle_network
+from tfwave.cost.network import Network
 from tfwave.errors import GraphError
-from tfwave.planner import Network
 from tfwave.planner.overlap import Overlap, choose_overlap, step_load
 from tfwave.planner.workers import pulling_devices
 
@@ -25,7 +25,7 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
         MissingCost: no transfer is known.
         GraphError: nothing crosses tasks.
     """
-    network = bundle_network(bundle).estimated(bundle.view, bundle.transfers.data)
+    network = bundle_network(bundle).estimated(bundle.transfers.data)
     return overlap_on(network, bundle, workers)
 
 

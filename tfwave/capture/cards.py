@@ -6,36 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from tfwave.capture.bundle import Bundle
-from tfwave.capture.costs import channel_links, service_seconds, time_oracle
+from tfwave.capture.links import service_seconds
 from tfwave.capture.step_stats import TransferRecord
-from tfwave.cost.analytic import AnalyticCosts, LinkModel
-from tfwave.cost.model import CostModel
-from tfwave.graph.names import Channel, TransferKey, task_of
+from tfwave.cost.analytic import LinkModel
+from tfwave.cost.network import Network
+from tfwave.cost.table import Costs
+from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfer
-from tfwave.planner import Network
-
-
-def bundle_network(bundle: Bundle) -> Network:
-    """What was captured, given as by `bundle_costs`; all cards are taken to be alike."""
-    links = channel_links(bundle.records)
-    given = AnalyticCosts(time_oracle(bundle), links)
-    network = traced_network(given, links, bundle.transfers.data, bundle.records)
-    return replace(network, seen=_seen(bundle), machine_seconds=bundle.manifest.machine_seconds)
-
-
-def _seen(bundle: Bundle) -> list[dict[TransferKey, float]]:
-    """When the sender had each transfer, of each step."""
-    return [
-        {t.key: r.start_seconds for r in step if (t := bundle.transfer_of(r)) is not None}
-        for step in bundle.records
-    ]
 
 
 def traced_network(
-    given: CostModel,
+    given: Costs,
     links: Mapping[Channel, LinkModel],
-    transfers: Iterable[Transfer],
+    transfers: Sequence[Transfer],
     traced: Sequence[Iterable[TransferRecord]],
 ) -> Network:
     """What traces tell of transfers: `links` are those of the channels, fitted to them."""
@@ -46,7 +29,7 @@ def traced_network(
         return Network(given, overheads=overheads)
     left = _left(traced, card)
     overheads = {channel: min(latency, left.get(channel, latency)) for channel, latency in overheads.items()}
-    return Network(given, overheads=overheads).with_card(card)
+    return Network(given, overheads=overheads).with_card(card, transfers)
 
 
 def _left(traced: Iterable[Iterable[TransferRecord]], card: LinkModel) -> dict[Channel, float]:

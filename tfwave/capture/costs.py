@@ -1,36 +1,45 @@
-"""The costs that a bundle tells."""
+"""The costs that a bundle tells, and the network."""
 
-import itertools
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.step_stats import TransferRecord, op_seconds
-from tfwave.cost.analytic import AnalyticCosts, LinkModel, fit
-from tfwave.cost.model import CostModel
-from tfwave.cost.trace import TimeOracle
-from tfwave.graph.names import Channel, TransferKey
-
-_SMALL_BYTES = 4096
-"""Up to this size a tensor's time is latency."""
-
-_Served = list[tuple[int, float]]
-"""Bytes and service seconds of the transfers of one step on one channel."""
+from tfwave.capture.cards import traced_network
+from tfwave.capture.links import channel_links, service_seconds
+from tfwave.capture.step_stats import op_seconds
+from tfwave.cost.analytic import over_links
+from tfwave.cost.network import Network
+from tfwave.cost.table import Costs
+from tfwave.cost.trace import measured_costs
+from tfwave.graph.names import TransferKey
+from tfwave.graph.transfer import Transfer
 
 
-def bundle_costs(bundle: Bundle) -> CostModel:
+def bundle_costs(bundle: Bundle, transfers: Sequence[Transfer] | None = None) -> Costs:
     """Ops: the minimum over the traced steps (TicTac section 5). Transfers: a link fitted to their times.
 
     A traced arrival spent most of its time behind other transfers, which a minimum over few runs does not take
     away; a line (latency + bytes / bandwidth) through the times that the channel worked does.
-    A transfer whose events TensorFlow lost in every step has no bytes, and raises MissingCost.
+    A transfer whose events TensorFlow lost in every step has no bytes, and is not known.
+
+    Args:
+        bundle: what was captured.
+        transfers: its own, where more is known of their sizes than the traces tell.
     """
-    return AnalyticCosts(time_oracle(bundle), channel_links(bundle.records))
+    known = bundle.transfers.data if transfers is None else transfers
+    return over_links(traced_costs(bundle), known, channel_links(bundle.records))
 
 
-def time_oracle(bundle: Bundle) -> TimeOracle:
+def bundle_network(bundle: Bundle) -> Network:
+    """What was captured, given as by `bundle_costs`; all cards are taken to be alike."""
+    transfers, links = bundle.transfers.data, channel_links(bundle.records)
+    given = over_links(traced_costs(bundle), transfers, links)
+    network = traced_network(given, links, transfers, bundle.records)
+    return replace(network, seen=_seen(bundle), machine_seconds=bundle.manifest.machine_seconds)
+
+
+def traced_costs(bundle: Bundle) -> Costs:
     """The minimum of the runs of each op, and of the service time of each transfer."""
     ops: dict[tuple[str, str], list[float]] = defaultdict(list)
     for step in bundle.steps:
@@ -41,62 +50,12 @@ def time_oracle(bundle: Bundle) -> TimeOracle:
         for record, seconds in service_seconds(records):
             if (transfer := bundle.transfer_of(record)) is not None:
                 served[transfer.key].append(seconds)
-    return TimeOracle(ops, served)
+    return measured_costs(bundle.view, bundle.transfers.data, ops, served)
 
 
-def channel_links(traced: Iterable[Iterable[TransferRecord]]) -> dict[Channel, LinkModel]:
-    """Latency and bandwidth of each channel, fitted to all its transfers in the traced steps."""
-    steps: dict[Channel, list[_Served]] = defaultdict(list)
-    for records in traced:
-        of_step: dict[Channel, _Served] = defaultdict(list)
-        for record, seconds in service_seconds(records):
-            if record.bytes:
-                of_step[record.channel].append((record.bytes, seconds))
-        for channel, served in of_step.items():
-            steps[channel].append(served)
-    return {channel: _link(of_channel) for channel, of_channel in steps.items()}
-
-
-def _link(steps: Sequence[_Served]) -> LinkModel:
-    """The link under which a step's transfers take, together, what they took.
-
-    Single times say little: a tensor that ends behind another seems fast, the other slow. So the latency is
-    that of the faster half of the smallest tensors, bandwidth accounts for the rest of the busy time, and the
-    error is that of the busy time of a step: the mean of |predicted - measured| over the mean measured.
-    """
-    everything = sorted(sample for step in steps for sample in step)
-    total_bytes = sum(size for size, _ in everything)
-    busy = [math.fsum(seconds for _, seconds in step) for step in steps]
-    small = sorted(seconds for size, seconds in everything if size <= _SMALL_BYTES)
-    latency = small[len(small) // 4] if small else 0.0
-    rest = math.fsum(busy) - latency * len(everything)
-    if rest <= 0:
-        return fit(everything)
-    link = LinkModel(latency, total_bytes / rest)
-    errors = [
-        abs(math.fsum(link.seconds(size) for size, _ in step) - measured)
-        for step, measured in zip(steps, busy, strict=True)
-    ]
-    return replace(link, relative_error=math.fsum(errors) / math.fsum(busy))
-
-
-def service_seconds(records: Iterable[TransferRecord]) -> list[tuple[TransferRecord, float]]:
-    """How long its channel worked until a transfer of a step ended: since the one before it did, or any started.
-
-    On each channel they sum to the time in which anything was on the way.
-    """
-    of_channel: dict[Channel, list[TransferRecord]] = defaultdict(list)
-    for record in sorted(records, key=lambda r: r.end_seconds):
-        of_channel[record.channel].append(record)
-    return [pair for records in of_channel.values() for pair in _served(records)]
-
-
-def _served(records: Sequence[TransferRecord]) -> list[tuple[TransferRecord, float]]:
-    """Of one channel's, in the order in which they ended."""
-    starts = [r.start_seconds for r in records]
-    begun = list(itertools.accumulate(reversed(starts), min))[::-1]  # the first of those that have yet to end
-    ends = [-math.inf, *(r.end_seconds for r in records)]
+def _seen(bundle: Bundle) -> list[dict[TransferKey, float]]:
+    """When the sender had each transfer, of each step."""
     return [
-        (r, max(0.0, r.end_seconds - max(start, before)))
-        for r, start, before in zip(records, begun, ends, strict=False)
+        {t.key: r.start_seconds for r in step if (t := bundle.transfer_of(r)) is not None}
+        for step in bundle.records
     ]

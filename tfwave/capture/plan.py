@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.cards import bundle_network
+from tfwave.capture.costs import bundle_network
 from tfwave.capture.worker_trace import CostedFunction
+from tfwave.cost.network import Network
 from tfwave.graph.names import Channel
 from tfwave.plan.plan import ChannelOrder, Plan
-from tfwave.planner import Network, PlanRequest, make_plan
+from tfwave.planner import PlanRequest, make_plan
 
 
 def plan_bundle(

@@ -1,21 +1,21 @@
 """What the tasks of a job saw of some steps: how long their ops took, and when tensors arrived."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tfwave.capture.cards import traced_network
-from tfwave.capture.costs import channel_links, service_seconds
 from tfwave.capture.function import FunctionGraph
+from tfwave.capture.links import channel_links, service_seconds
 from tfwave.capture.step_stats import TransferRecord
-from tfwave.cost.analytic import AnalyticCosts
-from tfwave.cost.model import CostModel, CostSource
-from tfwave.cost.trace import TimeOracle
+from tfwave.cost.analytic import over_links
+from tfwave.cost.network import Network
+from tfwave.cost.table import Costs
+from tfwave.cost.trace import measured_costs
 from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel, TransferKey, edge_source, task_of
 from tfwave.graph.transfer import Transfer, origins
 from tfwave.graph.view import GraphView
-from tfwave.planner import Network
 from tfwave.proto import control_pb2
 
 
@@ -79,12 +79,12 @@ def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> Cost
         raise MissingCost(f"no step of {function.name} was traced: it must run more often while it is traced")
     sized = _as_seen(function.transfers, {transfer.key: r for step in found for transfer, r in step})
     early = [[record for transfer, record in step if transfer.key in function.free] for step in found]  # 2
-    oracle = TimeOracle(ops, _service_samples(named, early))
-    traced = _WithoutFolded(oracle, frozenset(task_of(device) for device, _ in ops))
+    timed = measured_costs(function.view, sized, ops, _service_samples(named, early))
+    traced = _without_folded(timed, {task_of(device) for device, _ in ops})
     links = channel_links(early)  # none, if no trace tells bytes
     links = {Channel(c.destination, c.source): link for c, link in links.items()} | links  # 3
-    known = AnalyticCosts(traced, links) if links else traced
-    network = traced_network(known, links, sized, early).estimated(function.view, sized)
+    known = over_links(traced, sized, links) if links else traced
+    network = traced_network(known, links, sized, early).estimated(sized)
     return CostedFunction(function, sized, network)
 
 
@@ -129,30 +129,13 @@ def _service_samples(
     return samples
 
 
-@dataclass(frozen=True)
-class _WithoutFolded:
-    """Traced ops cost what they took; what never ran, Grappler had folded into another op: it costs nothing.
+def _without_folded(timed: Costs, tasks: Collection[str]) -> Costs:
+    """What never ran on tasks that were traced, Grappler had folded into another op: it costs nothing.
 
     Of tasks that were not traced nothing is known.
     """
-
-    traced: CostModel
-    tasks: frozenset[str]
-
-    @property
-    def source(self) -> CostSource:
-        return self.traced.source
-
-    def op_seconds(self, view: GraphView, node: int) -> float:
-        try:
-            return self.traced.op_seconds(view, node)
-        except MissingCost:
-            if task_of(view.nodes[node].device) not in self.tasks:
-                raise
-            return 0.0
-
-    def transfer_seconds(self, transfer: Transfer) -> float:
-        return self.traced.transfer_seconds(transfer)
+    nodes = enumerate(timed.view.nodes)
+    return timed.fill({index: 0.0 for index, node in nodes if task_of(node.device) in tasks})
 
 
 def _at(worker: str, records: Iterable[TransferRecord]) -> list[TransferRecord]:

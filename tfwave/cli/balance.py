@@ -14,8 +14,8 @@ from tfwave.capture.costs import bundle_costs
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
 from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
-from tfwave.cost.estimate import EstimateMissing
-from tfwave.cost.model import CostModel
+from tfwave.cost.estimate import estimated
+from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer
 from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words
@@ -63,10 +63,10 @@ def balance_command(  # noqa: PLR0913, PLR0917
         console.print(f"written to '{output}'")
 
 
-def _costs(source: Source, transfers: Sequence[Transfer]) -> CostModel | None:
+def _costs(source: Source, transfers: Sequence[Transfer]) -> Costs | None:
     if source.bundle is None:
         return None
-    return EstimateMissing(bundle_costs(source.bundle), source.view, transfers)
+    return estimated(bundle_costs(source.bundle, transfers), transfers)
 
 
 def _document(loads: tuple[ServerLoad, ...], found: Balance, unknown: int) -> dict[str, Any]:

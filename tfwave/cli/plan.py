@@ -9,7 +9,7 @@ import typer
 from tfwave.balance.load import server_load
 from tfwave.capture.advice import overlap_on
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.cards import bundle_network
+from tfwave.capture.costs import bundle_network
 from tfwave.cli.balance import print_loads
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import (
@@ -22,12 +22,13 @@ from tfwave.cli.output import (
 from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cli.show_plan import print_order
 from tfwave.cost.file import load_costs
-from tfwave.cost.uniform import UniformCosts
+from tfwave.cost.network import Network
+from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import MissingCost
 from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
+from tfwave.planner import PlanRequest, make_plan
 from tfwave.planner.plan import URGENCY
 
 
@@ -71,7 +72,7 @@ def plan_command(  # noqa: PLR0913, PLR0917
     source = load_source(graph, fetches)
     transfers = source.transfers.data
     known = _network(source, policy, costs)
-    network = known.estimated(source.view, transfers) if missing is Missing.estimate else known
+    network = known.estimated(transfers) if missing is Missing.estimate else known
     plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device, workers))
     write_plan(plan, output, add_to)
     if as_json:
@@ -92,7 +93,7 @@ def _print_beside(bundle: Bundle, captured: Network, plan: Plan, workers: int) -
     if machine := bundle.manifest.machine_seconds:
         console.print(f"cores of the capturing machine: {machine / seconds:.0%} busy")
     transfers = bundle.transfers.data
-    network = captured.estimated(bundle.view, transfers)
+    network = captured.estimated(transfers)
     loads = server_load(bundle.view, transfers, network.given)
     if len(loads) > 1:
         print_loads(loads)
@@ -108,11 +109,11 @@ def _print_beside(bundle: Bundle, captured: Network, plan: Plan, workers: int) -
 
 def _network(source: Source, policy: str, costs: Path | None) -> Network:
     if costs is not None:
-        return Network(load_costs(costs))
+        return Network(load_costs(costs, source.view))
     if source.bundle is not None:
         return bundle_network(source.bundle)
     if policy == "tac":
         raise MissingCost(
             "the policy 'tac' needs times: give --costs FILE or a capture bundle, or choose --policy tic"
         )
-    return Network(UniformCosts())
+    return Network(uniform_costs(source.view))

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tfwave.cli.output import console, milliseconds, print_table, short_device
-from tfwave.cost.uniform import UniformCosts
+from tfwave.cost.uniform import UNIFORM
 from tfwave.plan.groups import Groups
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan, PlannedTransfer, Predicted
@@ -36,7 +36,7 @@ def print_order(plan: Plan) -> None:
     console.print(
         f"policy {plan.policy}; costs: ops {costs.ops}, transfers {costs.transfers}{detail}", soft_wrap=True
     )
-    if costs == UniformCosts().source:
+    if costs == UNIFORM:
         console.print(_UNTIMED, soft_wrap=True)
     else:
         _print_predicted(plan.predicted)

@@ -137,7 +137,7 @@ def _subject(graph: str, fetches: Sequence[str] | None, costs: Path | None, job:
         return bundle_subject(source.bundle, job)
     if costs is None:
         raise MissingCost(f"'{graph}' has no times: give a capture bundle, or --costs FILE")
-    return graph_subject(source.view, source.transfers, load_costs(costs), job)
+    return graph_subject(source.view, source.transfers, load_costs(costs, source.view), job)
 
 
 def _with_captured(changes: Sequence[Change]) -> list[Change]:

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tfwave.capture.memory.traced import traced_memory
-from tfwave.cost.file import FileCosts
 from tfwave.cost.model import CostSource
+from tfwave.cost.table import Costs
 from tfwave.errors import EnforcerError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
@@ -56,8 +56,9 @@ def profile_step(name: str, item: GraphItem, traces: Sequence[MemoryTrace], resi
     steps = [trace.of_step(nodes) for trace in traces]
     profiles = [traced_memory(step, nodes, device, resident).profile for step in steps]
     profile = max(profiles, key=lambda found: found.peak)
-    costs = FileCosts(_seconds(steps, nodes), {}, CostSource("measured", "measured"))
-    return JobStep(name, GraphView.of(item.graph), profile, costs)
+    view = GraphView.of(item.graph)
+    costs = Costs.named(view, _seconds(steps, nodes), {}, CostSource("measured", "measured"))
+    return JobStep(name, view, profile, costs)
 
 
 def _seconds(steps: Sequence[MemoryTrace], nodes: Collection[str]) -> dict[str, float]:

@@ -1,14 +1,14 @@
 """Transfer times from sizes: latency plus bytes over bandwidth."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tfwave.cost.model import CostModel, CostSource, vetted
-from tfwave.errors import CostError, MissingCost
+from tfwave.cost.model import vetted
+from tfwave.cost.table import Costs
+from tfwave.errors import CostError
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer
-from tfwave.graph.view import GraphView
 
 
 @dataclass(frozen=True)
@@ -40,36 +40,25 @@ class LinkModel:
         return self.latency_seconds + size / self.bytes_per_second
 
 
-@dataclass(frozen=True)
-class AnalyticCosts:
-    """Ops as another model says; transfers by size, over one link for all channels or a link for each."""
+def over_links(costs: Costs, transfers: Iterable[Transfer], links: Mapping[Channel, LinkModel]) -> Costs:
+    """Ops as in a table; of these transfers each by its size, over the link of its channel.
 
-    ops: CostModel
-    links: LinkModel | Mapping[Channel, LinkModel]
-
-    @property
-    def source(self) -> CostSource:
-        """Transfers are estimated; ops are what the other model's are."""
-        return CostSource(self.ops.source.ops, "estimated", self.ops.source.detail)
-
-    def op_seconds(self, view: GraphView, node: int) -> float:
-        """Seconds of an op, from the other model."""
-        return self.ops.op_seconds(view, node)
-
-    def transfer_seconds(self, transfer: Transfer) -> float:
-        """Seconds of a transfer, from its size.
-
-        Raises:
-            MissingCost: the size is not known, or the channel has no link.
-        """
-        link = self.links if isinstance(self.links, LinkModel) else self.links.get(transfer.channel)
+    Those of unknown size, or of a channel without a link, are not known.
+    """
+    seconds: dict[int, float] = {}
+    why: dict[int, str] = {}
+    for transfer in transfers:
+        link = links.get(transfer.channel)
         if link is None:
-            raise MissingCost(f"no link is known for the channel {transfer.channel}: give one")
-        if not transfer.bytes:
-            raise MissingCost(
+            why[transfer.recv] = f"no link is known for the channel {transfer.channel}: give one"
+        elif not transfer.bytes:
+            why[transfer.recv] = (
                 f"the size of the transfer that '{transfer.node}' receives is not known: capture a run"
             )
-        return link.seconds(transfer.bytes)
+        else:
+            seconds[transfer.recv] = link.seconds(transfer.bytes)
+    source = replace(costs.source, transfers="estimated")
+    return Costs(costs.view, costs.ops, seconds, source, why)
 
 
 def fit(samples: Sequence[tuple[int, float]]) -> LinkModel:

@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from tfwave.cost.model import CostModel, vetted
+from tfwave.cost.model import vetted
+from tfwave.cost.table import Costs
 from tfwave.errors import CostError
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
@@ -50,15 +51,15 @@ def in_ticks(op_seconds: Sequence[float], transfer_seconds: Sequence[float]) -> 
     return Ticks(ticks[: len(op_seconds)], ticks[len(op_seconds) :], exponent)
 
 
-def ticks_of(view: GraphView, ops: Sequence[int], transfers: Sequence[Transfer], costs: CostModel) -> Ticks:
+def ticks_of(view: GraphView, ops: Sequence[int], transfers: Sequence[Transfer], costs: Costs) -> Ticks:
     """The costs of these ops and transfers, in their sequence.
 
     Raises:
-        MissingCost: the model does not know one; names it.
+        MissingCost: the table does not know one; names it.
         CostError: a cost is negative, infinite or not a number; names it.
     """
     return in_ticks(
-        [vetted(costs.op_seconds(view, op), view.names[op]) for op in ops],
+        [vetted(costs.op_seconds(op), view.names[op]) for op in ops],
         [vetted(costs.transfer_seconds(t), t.node) for t in transfers],
     )
 

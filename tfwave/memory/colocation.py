@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
 from tfwave.memory.groups import LevelledStep, levelled
@@ -51,7 +51,7 @@ class JobStep:
     name: str
     view: GraphView
     profile: MemoryProfile
-    costs: CostModel
+    costs: Costs
     slowed_at_most: float | None = None
     compute_share: float = UNKNOWN_SHARE
 

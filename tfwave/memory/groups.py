@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.errors import GraphError, PlanError
 from tfwave.graph.view import GraphView
 from tfwave.memory.profile import MemoryProfile, OpMemory
@@ -83,7 +83,7 @@ def _group(units: Sequence[Unit], done: Sequence[OpMemory]) -> NodeGroup:
 
 
 def node_groups(
-    view: GraphView, profile: MemoryProfile, split_size: int, costs: CostModel | None = None
+    view: GraphView, profile: MemoryProfile, split_size: int, costs: Costs | None = None
 ) -> tuple[NodeGroup, ...]:
     """The profiled ops by level, cut where what they have allocated less what they have freed reaches `split_size`.
 
@@ -98,7 +98,7 @@ def node_groups(
     return levelled(view, profile, costs).cut(split_size)
 
 
-def levelled(view: GraphView, profile: MemoryProfile, costs: CostModel | None = None) -> LevelledStep:
+def levelled(view: GraphView, profile: MemoryProfile, costs: Costs | None = None) -> LevelledStep:
     """The step of a profile, ready to be cut in one way or another.
 
     Raises:
@@ -130,7 +130,7 @@ def _profiled_runs(view: GraphView, profile: MemoryProfile) -> list[tuple[int, O
     return [(index[op.node], op) for op in profile.ops]
 
 
-def _unit(view: GraphView, nodes: Iterable[int], level: int, costs: CostModel | None) -> Unit:
+def _unit(view: GraphView, nodes: Iterable[int], level: int, costs: Costs | None) -> Unit:
     ordered = sorted(nodes, key=lambda node: name_key(view, node))
-    seconds = math.fsum(costs.op_seconds(view, node) for node in ordered) if costs else 0.0
+    seconds = math.fsum(costs.op_seconds(node) for node in ordered) if costs else 0.0
     return Unit(tuple(ordered), tuple([view.names[node] for node in ordered]), level, seconds)

@@ -3,14 +3,14 @@
 import random
 from collections.abc import Sequence
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import Dependencies, find_dependencies
 from tfwave.order.order import Order, Policy, ranked_in_turn
 
 
-def fifo(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Order:
+def fifo(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
     """Layer order: by the longest-path level of the first consumer, then `Transfer.sort_key`; no costs used.
 
     Raises:
@@ -20,7 +20,7 @@ def fifo(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Or
     return _in_order(found, range(len(found.transfers)))
 
 
-def reverse(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Order:
+def reverse(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
     """Fifo backwards: what is needed last goes first, but for transfers that wait for others.
 
     Raises:
@@ -33,7 +33,7 @@ def reverse(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) ->
 def random_order(seed: int) -> Policy:
     """A policy that shuffles; the same seed and transfers give the same order, however nodes are numbered."""
 
-    def shuffled(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Order:
+    def shuffled(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
         found = find_dependencies(view, transfers)
         preference = sorted(range(len(found.transfers)), key=lambda i: found.transfers[i].sort_key)
         random.Random(seed).shuffle(preference)  # noqa: S311 - a baseline, not a secret

@@ -5,13 +5,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tfwave.cost.model import CostModel, vetted
+from tfwave.cost.cluster import UNSHARED, Cluster, Port
+from tfwave.cost.model import vetted
+from tfwave.cost.table import Costs
 from tfwave.cost.ticks import in_ticks
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.order.floors import BUSIEST, Load, find_floors
-from tfwave.sim.cluster import UNSHARED, Cluster, Port
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Bounds:
 
 
 def find_bounds(
-    view: GraphView, transfers: Sequence[Transfer], costs: CostModel, cluster: Cluster = UNSHARED
+    view: GraphView, transfers: Sequence[Transfer], costs: Costs, cluster: Cluster = UNSHARED
 ) -> Bounds:
     """U: all ops and transfers one after the other. L: the busiest resource alone. And the floors.
 
@@ -81,7 +82,7 @@ def find_bounds(
        pull starts after the sum of the pulls.
 
     Raises:
-        MissingCost: the model does not know a cost; names it.
+        MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle that is not a while loop.
     """
@@ -91,7 +92,7 @@ def find_bounds(
     for node, op in enumerate(view.ops):
         device = view.nodes[node].device or unnamed
         if op not in RECV_OPS and (device in destinations or not device):
-            busy[device][node] = vetted(costs.op_seconds(view, node), view.names[node])
+            busy[device][node] = vetted(costs.op_seconds(node), view.names[node])
     computing = len(busy)
     seconds_of = {t: vetted(costs.transfer_seconds(t), t.node) for t in transfers}
     carrier = carriers(seconds_of, cluster)

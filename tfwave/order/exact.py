@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.errors import TfwaveError
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
@@ -15,7 +15,7 @@ LARGEST = 20
 """Transfers that wait for nothing: each further one doubles the time and memory; 20 take under a second."""
 
 
-def exact(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Order:
+def exact(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
     """An order of least makespan (as `sim.makespan` counts it); the priority is the rank.
 
     Case 1: no transfer waits for anything: over all sets of transfers (`subsets`).
@@ -23,7 +23,7 @@ def exact(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> O
 
     Raises:
         TfwaveError: too many transfers, or too many cases to tell apart; says the limit.
-        MissingCost: the model does not know a cost; names it.
+        MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle, or transfers into more than one device.
     """

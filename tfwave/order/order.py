@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 
@@ -19,7 +19,7 @@ class Ranked:
 Order = tuple[Ranked, ...]
 """All transfers into one device, most urgent first; none comes before a transfer that it depends on."""
 
-Policy = Callable[[GraphView, Sequence[Transfer], CostModel], Order]
+Policy = Callable[[GraphView, Sequence[Transfer], Costs], Order]
 """Orders the transfers into one device. Pure, and blind to how nodes are numbered."""
 
 

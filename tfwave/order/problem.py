@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.cost.ticks import Ticks, ticks_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
@@ -47,11 +47,11 @@ class Problem:
         return ranked_in_turn([self.found.transfers[i] for i in sequence])
 
 
-def problem_of(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Problem:
+def problem_of(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Problem:
     """Find the dependencies and costs of the transfers into one device.
 
     Raises:
-        MissingCost: the model does not know a cost; names it.
+        MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle, or transfers into more than one device.
     """

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.baselines import place
@@ -42,12 +42,12 @@ def search(seed: int = 0) -> Policy:
     however nodes are numbered; the priority is the rank.
 
     Raises (the policy):
-        MissingCost: the model does not know a cost; names it.
+        MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle, or transfers into more than one device.
     """
 
-    def searched(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Order:
+    def searched(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
         problem = problem_of(view, transfers, costs)
         if len(transfers) < 2:
             return problem.order(range(len(transfers)))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.cost.ticks import ticks_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
@@ -21,14 +21,14 @@ _NEVER = 1 << 62
 """+inf in ticks: above every sum of costs."""
 
 
-def tac(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Order:
+def tac(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
     """Order the transfers into one device by what each lets the device compute; the priority is the rank.
 
     A transfer becomes a candidate when the transfers that it depends on were ordered. Ties keep the stated
     rule: level of the first consumer, then `Transfer.sort_key`.
 
     Raises:
-        MissingCost: the model does not know a cost; names it.
+        MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle, or transfers into more than one device.
     """

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.baselines import place
@@ -11,7 +11,7 @@ from tfwave.order.deps import Dependencies, bits, find_dependencies
 from tfwave.order.order import Order, Ranked
 
 
-def tic(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> Order:
+def tic(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
     """Order by the impending communication load M+, 1 for a transfer and 0 for an op; costs are not used.
 
     M+ is the least number of transfers that an op with more than one waits for, over the ops that wait for

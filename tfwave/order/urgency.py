@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.cost.ticks import ticks_of
 from tfwave.graph.levels import longest_path_levels
 from tfwave.graph.names import Channel
@@ -12,7 +12,7 @@ from tfwave.order.deps import in_tie_order
 from tfwave.order.order import Order, Ranked
 
 
-def by_urgency(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> dict[Channel, Order]:
+def by_urgency(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> dict[Channel, Order]:
     """Rank transfers of all channels and directions by what has yet to be computed once each has arrived.
 
     That is the longest path to the end of the graph through ops of all devices, each at its cost: the longer, the
@@ -25,7 +25,7 @@ def by_urgency(view: GraphView, transfers: Sequence[Transfer], costs: CostModel)
     are sorted by name.
 
     Raises:
-        MissingCost: the model does not know a cost; names it.
+        MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle that is not a while loop.
     """
@@ -38,7 +38,7 @@ def by_urgency(view: GraphView, transfers: Sequence[Transfer], costs: CostModel)
     return {channel: tuple(turn) for channel, turn in turns.items()}
 
 
-def _compute_left(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> list[int]:
+def _compute_left(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> list[int]:
     """Per node: ticks of all ops on the longest path from its start to the end of the graph."""
     ops = [node for node, op in enumerate(view.ops) if op not in RECV_OPS]
     own = dict(zip(ops, ticks_of(view, ops, transfers, costs).ops, strict=True))

@@ -1,46 +1,36 @@
 """The step as the simulator sees it, ordered and not."""
 
 import math
-import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from tfwave.cost.model import CostModel, CostSource
-from tfwave.errors import MissingCost
+from tfwave.cost.cluster import Port
+from tfwave.cost.network import Network
+from tfwave.cost.table import Costs
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, carriers, find_bounds
 from tfwave.plan.plan import ChannelOrder
-from tfwave.planner.network import Network
 from tfwave.planner.workers import busiest_server
-from tfwave.sim.cluster import Port
-from tfwave.sim.job import compile_job
 from tfwave.sim.simulate import ChannelRule, ranks_of
+from tfwave.sim.steps import Sending, StepTimes, simulate_steps
 from tfwave.sim.stock import stock_disciplines, stock_ranks
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """Seconds of a step of all devices together: under the orders, and of some steps without any.
+class Forecast(StepTimes):
+    """What a step should take, and what bounds it.
 
     `wire_seconds` is what the busiest link or network card carries, in one direction and then in the other;
     `bounds` are those of all transfers together. `served_seconds` is what the busiest server has to send, or to
     receive, for a step of all workers, where several run the graph each by itself; else 0.
     """
 
-    ordered_seconds: float
-    unordered: tuple[float, ...]
     wire_seconds: float
     bounds: Bounds
     served_seconds: float = 0.0
-
-    @cached_property
-    def unordered_seconds(self) -> float:
-        """The mean."""
-        return statistics.fmean(self.unordered)
 
     @property
     def served(self) -> float:
@@ -51,10 +41,6 @@ class Forecast:
     def idle(self) -> float:
         """The share of an unordered step in which even the busiest link or card is idle at the least."""
         return max(0.0, 1 - self.wire_seconds / self.unordered_seconds) if self.unordered_seconds else 1.0
-
-    def gain(self, unordered_seconds: float) -> float:
-        """The share of such an unordered step that the orders save."""
-        return 1 - self.ordered_seconds / unordered_seconds if unordered_seconds else 0.0
 
 
 def forecast(
@@ -73,24 +59,27 @@ def forecast(
         MissingCost: a cost is not known on a device that an order speaks of; names it.
         PlanError: an order waits for itself.
     """
-    cluster = network.cluster
-    known = _FreeElsewhere(network.costs, frozenset(o.channel.destination for o in orders))
-    both = Transfers(tuple(transfers), ())
+    costs = _free_elsewhere(network.costs, {order.channel.destination for order in orders})
     rules = [ChannelRule(o.channel, o.discipline, tuple(t.key for t in o.transfers)) for o in orders]
-    anyhow = stock_disciplines(transfers)
-    planned = anyhow | {rule.channel: rule.discipline for rule in rules}
-    ordered = compile_job(view, both, known, cluster, planned).run(ranks_of(transfers, rules))
-    free = compile_job(view, both, known, cluster, anyhow)
-    unordered = tuple(free.makespan(ranks) for ranks in stock_ranks(transfers, network.seen))
+    planned = stock_disciplines(transfers) | {rule.channel: rule.discipline for rule in rules}
+    sending = Sending(planned, ranks_of(transfers, rules))
+    stock = stock_ranks(transfers, network.seen)
+    found = simulate_steps(Transfers(tuple(transfers), ()), costs, network.cluster, sending, stock)
     served = workers * max(busiest_server(view, transfers, network)) if workers > 1 else 0.0
     least = max(served, network.machine_seconds)
     return Forecast(
-        max(least, free.ticks.seconds(ordered.finish)),
-        tuple(max(least, seconds) for seconds in unordered),
+        max(least, found.ordered.seconds),
+        tuple(max(least, seconds) for seconds in found.unordered),
         _wire_seconds(transfers, network),
-        find_bounds(view, transfers, known, cluster),
+        find_bounds(view, transfers, costs, network.cluster),
         served,
     )
+
+
+def _free_elsewhere(costs: Costs, devices: Collection[str]) -> Costs:
+    """Nothing need be known of the ops of other devices than these."""
+    nodes = enumerate(costs.view.nodes)
+    return costs.fill({index: 0.0 for index, node in nodes if node.device not in devices})
 
 
 def _wire_seconds(transfers: Sequence[Transfer], network: Network) -> float:
@@ -105,26 +94,3 @@ def _wire_seconds(transfers: Sequence[Transfer], network: Network) -> float:
             case Channel(source=source, destination=destination):
                 work[frozenset({source, destination})].append(taken)
     return max(map(math.fsum, work.values()), default=0.0)
-
-
-@dataclass(frozen=True)
-class _FreeElsewhere:
-    """Costs that need not know the ops of other devices than these."""
-
-    costs: CostModel
-    devices: frozenset[str]
-
-    @property
-    def source(self) -> CostSource:
-        return self.costs.source
-
-    def op_seconds(self, view: GraphView, node: int) -> float:
-        try:
-            return self.costs.op_seconds(view, node)
-        except MissingCost:
-            if view.nodes[node].device in self.devices:
-                raise
-            return 0.0
-
-    def transfer_seconds(self, transfer: Transfer) -> float:
-        return self.costs.transfer_seconds(transfer)

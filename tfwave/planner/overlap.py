@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from tfwave.cost.network import Network
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer, device_ops
 from tfwave.graph.view import GraphView
-from tfwave.planner.network import Network
 from tfwave.planner.workers import busiest_server
 
 CHOICES = (1, 2, 4, 8, 16, 32)
@@ -124,7 +124,7 @@ def step_load(
     """
     task = task_of(device)
     return StepLoad(
-        math.fsum(network.given.op_seconds(view, node) for node in device_ops(view, device)),
+        math.fsum(network.given.op_seconds(node) for node in device_ops(view, device)),
         tuple(_sent(t, network) for t in transfers if t.channel.destination == device),
         tuple(_sent(t, network) for t in transfers if task_of(t.channel.source) == task),
         len(view),

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.network import Network
+from tfwave.cost.table import Costs
 from tfwave.errors import GraphError
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer
@@ -17,7 +18,6 @@ from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
 from tfwave.planner.forecast import Forecast, forecast
-from tfwave.planner.network import Network
 from tfwave.planner.verdict import judge
 from tfwave.planner.workers import pulling_devices
 from tfwave.sim.makespan import makespan
@@ -46,6 +46,15 @@ class PlanRequest:
     workers: int = 1
 
 
+@dataclass(frozen=True)
+class ChosenOrders:
+    """Of each channel; `per_device` are the transfers that were ordered together, most urgent first."""
+
+    policy: str
+    orders: tuple[ChannelOrder, ...]
+    per_device: tuple[tuple[Transfer, ...], ...]
+
+
 def make_plan(view: GraphView, transfers: Sequence[Transfer], network: Network, request: PlanRequest) -> Plan:
     """Order data transfers by what they are given to take, and say what that should give on the network's cards.
 
@@ -61,28 +70,38 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], network: Network, 
         MissingCost: a cost is not known; names it.
     """
     costs = network.given
+    chosen = choose_orders(view, transfers, costs, request)
+    found = forecast(view, transfers, network, chosen.orders, request.workers)
+    return Plan(
+        policy=chosen.policy,
+        graph=graph_print(view),
+        costs=costs.source,
+        predicted=_predict(view, chosen.per_device, len(transfers), costs, found),
+        orders=chosen.orders,
+    )
+
+
+def choose_orders(
+    view: GraphView, transfers: Sequence[Transfer], costs: Costs, request: PlanRequest
+) -> ChosenOrders:
+    """The orders of a plan, as `make_plan` makes it, without a word on what they should give.
+
+    Raises:
+        GraphError: nothing to order, or an unknown device; names those there are.
+        MissingCost: a cost is not known; names it.
+    """
     upstream = upstream_transfers(view, transfers)
     pulling = pulling_devices(view, transfers, upstream)
     if request.device is None and _overlaps(transfers, upstream, pulling):
-        policy = URGENCY
-        orders = _by_priority(by_urgency(view, transfers, costs))
-        per_device = [tuple(transfers)]
-    else:
-        policy = request.policy
-        devices = _destinations(transfers, pulling, request.device)
-        order_of = find_policy(request.policy, seed=request.seed)
-        chosen = [
-            order_of(view, [t for t in transfers if t.channel.destination == d], costs) for d in devices
-        ]
-        orders = [channel for order in chosen for channel in _per_channel(order)]
-        per_device = [tuple(ranked.transfer for ranked in order) for order in chosen]
-    found = forecast(view, transfers, network, orders, request.workers)
-    return Plan(
-        policy=policy,
-        graph=graph_print(view),
-        costs=costs.source,
-        predicted=_predict(view, per_device, len(transfers), costs, found),
-        orders=tuple(orders),
+        urgent = _by_priority(by_urgency(view, transfers, costs))
+        return ChosenOrders(URGENCY, urgent, (tuple(transfers),))
+    devices = _destinations(transfers, pulling, request.device)
+    order_of = find_policy(request.policy, seed=request.seed)
+    chosen = [order_of(view, [t for t in transfers if t.channel.destination == d], costs) for d in devices]
+    return ChosenOrders(
+        request.policy,
+        tuple(channel for order in chosen for channel in _per_channel(order)),
+        tuple(tuple(ranked.transfer for ranked in order) for order in chosen),
     )
 
 
@@ -116,7 +135,7 @@ def _predict(
     view: GraphView,
     per_device: Sequence[Sequence[Transfer]],
     transfers: int,
-    costs: CostModel,
+    costs: Costs,
     found: Forecast,
 ) -> Predicted:
     """`transfers` are all there are: where the slowest device gets them all, the forecast has its bounds."""
@@ -140,16 +159,16 @@ def _predict(
     )
 
 
-def _seconds(view: GraphView, sent: Sequence[Transfer], costs: CostModel, found: Forecast) -> float:
+def _seconds(view: GraphView, sent: Sequence[Transfer], costs: Costs, found: Forecast) -> float:
     several = len({t.channel.destination for t in sent}) > 1
     return found.ordered_seconds if several else makespan(view, sent, costs)
 
 
-def _by_priority(urgent: Mapping[Channel, Order]) -> list[ChannelOrder]:
-    return [
+def _by_priority(urgent: Mapping[Channel, Order]) -> tuple[ChannelOrder, ...]:
+    return tuple(
         ChannelOrder(channel, _planned(order), Discipline.PRIORITY, WINDOW_BYTES)
         for channel, order in urgent.items()
-    ]
+    )
 
 
 def _per_channel(order: Order) -> list[ChannelOrder]:

@@ -32,9 +32,9 @@ class Verdict:
 
 def judge(found: Forecast) -> Verdict:
     """Judge a forecast."""
-    low = found.gain(min(found.unordered)) - MODEL_ERROR
-    gain = found.gain(found.unordered_seconds)
-    high = found.gain(max(found.unordered)) + MODEL_ERROR
+    low = found.gain_over(min(found.unordered)) - MODEL_ERROR
+    gain = found.gain
+    high = found.gain_over(max(found.unordered)) + MODEL_ERROR
     if found.served > SATURATED:
         low, gain = min(low, 0.0) - MODEL_ERROR, 0.0
     if low > 0:
@@ -49,6 +49,4 @@ def _why(found: Forecast) -> str:
         return f"the link is idle {found.idle:.0%} of the step"
     if found.unordered_seconds <= (1 + _NEAR) * found.bounds.best.seconds:
         return f"without an order the step is at its bound ({found.bounds.best.name})"
-    return (
-        f"the order saves {found.gain(found.unordered_seconds):.1%} of the step, less than forecasts are off"
-    )
+    return f"the order saves {found.gain:.1%} of the step, less than forecasts are off"

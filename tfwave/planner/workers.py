@@ -4,11 +4,11 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
+from tfwave.cost.network import Network
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import upstream_transfers
-from tfwave.planner.network import Network
 
 _VARIABLE_OPS = frozenset({"VarHandleOp", "VariableV2", "Variable"})
 

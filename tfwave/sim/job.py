@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tfwave.cost.model import CostModel, vetted
+from tfwave.cost.cluster import Cluster
+from tfwave.cost.model import vetted
+from tfwave.cost.table import Costs
 from tfwave.cost.ticks import Ticks, in_ticks
 from tfwave.errors import PlanError
 from tfwave.graph.levels import longest_path_levels, natural_ranks
@@ -11,7 +13,6 @@ from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfers
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.plan.discipline import Discipline
-from tfwave.sim.cluster import Cluster
 from tfwave.sim.edges import forward_edges, refuse_deadlock
 from tfwave.sim.engine import UNTIMED, Job, Lane, Outcome, Pool, run
 
@@ -63,7 +64,7 @@ class CompiledJob:
 def compile_job(
     view: GraphView,
     transfers: Transfers,
-    costs: CostModel,
+    costs: Costs,
     cluster: Cluster,
     disciplines: Mapping[Channel, Discipline | None],
 ) -> CompiledJob:
@@ -80,7 +81,7 @@ def compile_job(
     neither list take no time.
 
     Raises:
-        MissingCost: the model does not know a cost; names it.
+        MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle.
     """
@@ -121,11 +122,11 @@ class _Times:
     latencies: Mapping[Channel, int]
 
 
-def _times(view: GraphView, transfers: Transfers, costs: CostModel, cluster: Cluster) -> _Times:
+def _times(view: GraphView, transfers: Transfers, costs: Costs, cluster: Cluster) -> _Times:
     ops = [node for node, op in enumerate(view.ops) if op not in RECV_OPS]
     latency = {t.channel: cluster.latency_seconds(t.channel) for t in (*transfers.data, *transfers.control)}
     wires = [max(0.0, vetted(costs.transfer_seconds(t), t.node) - latency[t.channel]) for t in transfers.data]
-    seconds = [vetted(costs.op_seconds(view, op), view.names[op]) for op in ops]
+    seconds = [vetted(costs.op_seconds(op), view.names[op]) for op in ops]
     ticks = in_ticks(seconds, [*wires, *latency.values()])
     latencies = dict(zip(latency, ticks.transfers[len(wires) :], strict=True))
     durations = [0] * len(view)

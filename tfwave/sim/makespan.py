@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.cost.ticks import Ticks, ticks_of
 from tfwave.graph.levels import longest_path_levels, natural_ranks
 from tfwave.graph.transfer import Transfer, destination_of, device_ops
@@ -12,7 +12,7 @@ from tfwave.sim.edges import forward_edges, refuse_deadlock
 from tfwave.sim.engine import UNTIMED, Job, Lane, Pool, run
 
 
-def makespan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -> float:
+def makespan(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> float:
     """Seconds until the device that transfers go to has run all its ops and received them all, in their order.
 
     Each channel sends its transfers one after another in the order's sequence, each not before all that its
@@ -25,7 +25,7 @@ def makespan(view: GraphView, transfers: Sequence[Transfer], costs: CostModel) -
 
     Raises:
         PlanError: the order waits for itself: a transfer comes before one that it depends on.
-        MissingCost: the model does not know a cost; names it.
+        MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle, or transfers into more than one device.
     """

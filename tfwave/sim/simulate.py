@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfwave.cost.model import CostModel
+from tfwave.cost.cluster import Cluster
+from tfwave.cost.table import Costs
 from tfwave.errors import PlanError
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
-from tfwave.sim.cluster import Cluster
 from tfwave.sim.engine import Outcome
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.memory import MemoryCurve, held_bytes
@@ -29,14 +29,14 @@ class ChannelRule:
 
 
 def simulate(
-    view: GraphView, transfers: Transfers, costs: CostModel, cluster: Cluster, rules: Sequence[ChannelRule]
+    view: GraphView, transfers: Transfers, costs: Costs, cluster: Cluster, rules: Sequence[ChannelRule]
 ) -> Timeline:
     """One step; channels without a rule send as their transfers become ready. See `compile_job` for the model.
 
     Raises:
         PlanError: two rules for a channel, a rule that does not list exactly its channel's transfers, or an order
             that waits for itself.
-        MissingCost: the model does not know a cost; names it.
+        MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle.
     """

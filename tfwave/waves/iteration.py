@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tfwave.cost.analytic import LinkModel
+from tfwave.cost.cluster import UNLIMITED
 from tfwave.cost.model import vetted
 from tfwave.errors import PlanError
 from tfwave.plan.discipline import Discipline
-from tfwave.sim.cluster import UNLIMITED
 from tfwave.sim.engine import Lane
 from tfwave.waves.cycles import CycleTable, Direction, Work, device_of
 from tfwave.waves.tasks import TaskList

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from tfwave.cost.cluster import parse_bandwidth, parse_latency
 from tfwave.errors import CostError, TfwaveError
 from tfwave.graph.names import parse_number
-from tfwave.sim.cluster import parse_bandwidth, parse_latency
 
 _MOST = 4096
 """Servers, or workers."""

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.costs import service_seconds
+from tfwave.capture.links import service_seconds
 from tfwave.capture.step_stats import op_seconds
 from tfwave.cost.model import WIRE_OPS
 from tfwave.proto.tensorflow_pb2 import StepStats

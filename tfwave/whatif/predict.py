@@ -1,24 +1,22 @@
 """Simulate a changed job: unordered, and under the orders of a policy or a plan."""
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 from tfwave.cost.model import CostSource
+from tfwave.cost.table import Costs
 from tfwave.errors import PlanError
-from tfwave.graph.names import Channel
+from tfwave.graph.transfer import Transfer
 from tfwave.order.bounds import Floor
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.match import check_match
-from tfwave.plan.plan import Plan
-from tfwave.planner import Network, PlanRequest, make_plan
-from tfwave.sim.job import CompiledJob, compile_job
-from tfwave.sim.simulate import timeline_of
-from tfwave.sim.stock import stock_disciplines, stock_ranks
+from tfwave.plan.plan import ChannelOrder, Plan
+from tfwave.planner.plan import PlanRequest, choose_orders
+from tfwave.sim.steps import Sending, StepTimes, simulate_steps
+from tfwave.sim.stock import stock_ranks
 from tfwave.sim.timeline import Timeline
 from tfwave.whatif.change import Change
-from tfwave.whatif.costs import InheritedCosts, Loads, bound_of, loads_of
+from tfwave.whatif.costs import Loads, bound_of, inherited, later, loads_of
 from tfwave.whatif.layout import Layout
 from tfwave.whatif.servers import deal, servers_of
 from tfwave.whatif.subject import Subject
@@ -26,7 +24,7 @@ from tfwave.whatif.workers import replicate, workers_of
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(StepTimes):
     """A step of a changed job. `unordered` are the seconds of steps whose transfers go out as in the captured ones.
 
     Attributes:
@@ -39,30 +37,14 @@ class Prediction:
     policy: str
     ordered: Timeline
     free: Timeline
-    unordered: tuple[float, ...]
     loads: Loads
     bound: Floor
     source: CostSource
 
     @property
-    def ordered_seconds(self) -> float:
-        """Of the step under the orders."""
-        return self.ordered.makespan_seconds
-
-    @cached_property
-    def unordered_seconds(self) -> float:
-        """The mean."""
-        return statistics.fmean(self.unordered)
-
-    @property
     def spread(self) -> float:
         """How far unordered steps are from their mean at most, about: half their range, as a share of it."""
         return (max(self.unordered) - min(self.unordered)) / 2 / (self.unordered_seconds or 1.0)
-
-    @property
-    def gain(self) -> float:
-        """The share of the unordered step that the orders save."""
-        return 1 - self.ordered_seconds / self.unordered_seconds if self.unordered_seconds else 0.0
 
     @property
     def card_share(self) -> float:
@@ -90,11 +72,30 @@ def predict(subject: Subject, change: Change, orders: Plan | PlanRequest) -> Pre
     """
     captured = Layout.captured(subject.view, subject.transfers)
     network = subject.network_after(change)
-    costs = InheritedCosts(network.costs, subject, captured, change.batch_scale)
     dealt = _dealt(captured, subject.job, change)
-    plan = _plan(captured, dealt, replace(costs, layout=dealt), orders)
+    costs = inherited(network.costs, dealt, subject.job, change.batch_scale)
+    policy, chosen = _chosen(captured, dealt, costs, orders)
     job = _replicated(dealt, subject.job, change.workers)
-    return _simulated(change, plan.policy, _Orders.of(plan, dealt), replace(costs, layout=job), network)
+    own = inherited(network.costs, job, subject.job, change.batch_scale)
+    steps = simulate_steps(
+        job.transfers,
+        later(own, change.latency_seconds),
+        network.cluster,
+        _Orders.of(chosen, dealt).sending(job),
+        stock_ranks(_captured(job, subject), network.seen),
+    )
+    loads = loads_of(job, own)
+    return Prediction(
+        steps.ordered.seconds,
+        steps.unordered,
+        change,
+        policy,
+        steps.ordered.timeline,
+        steps.free.timeline,
+        loads,
+        bound_of(job, own, loads),
+        own.source,
+    )
 
 
 def _dealt(captured: Layout, job: str, change: Change) -> Layout:
@@ -110,13 +111,23 @@ def _replicated(dealt: Layout, job: str, workers: int | None) -> Layout:
     return replicate(dealt, job, workers)
 
 
-def _plan(captured: Layout, dealt: Layout, costs: InheritedCosts, orders: Plan | PlanRequest) -> Plan:
+def _captured(job: Layout, subject: Subject) -> list[Transfer]:
+    """Of each transfer the captured one that it is a copy of."""
+    captured = {transfer.recv: transfer for transfer in subject.transfers.data}
+    return [captured[job.origins[transfer.recv]] for transfer in job.transfers.data]
+
+
+def _chosen(
+    captured: Layout, dealt: Layout, costs: Costs, orders: Plan | PlanRequest
+) -> tuple[str, Sequence[ChannelOrder]]:
+    """The policy, and the orders."""
     if isinstance(orders, PlanRequest):
-        return make_plan(dealt.view, dealt.transfers.data, Network(costs), orders)
+        chosen = choose_orders(dealt.view, dealt.transfers.data, costs, orders)
+        return chosen.policy, chosen.orders
     check_match(orders, captured.view, captured.transfers)
     if dealt is not captured:
         raise PlanError("--plan orders what the servers hold now: leave it out, or what deals them anew")
-    return orders
+    return orders.policy, orders.orders
 
 
 @dataclass(frozen=True)
@@ -127,44 +138,18 @@ class _Orders:
     disciplines: Mapping[int, Discipline]
 
     @classmethod
-    def of(cls, plan: Plan, dealt: Layout) -> "_Orders":
+    def of(cls, orders: Iterable[ChannelOrder], dealt: Layout) -> "_Orders":
         recvs = {t.key: dealt.origins[t.recv] for t in dealt.transfers.data}
-        planned = [(recvs[t.key], t.rank, order.discipline) for order in plan.orders for t in order.transfers]
+        planned = [(recvs[t.key], t.rank, order.discipline) for order in orders for t in order.transfers]
         return cls(
             {recv: rank for recv, rank, _ in planned},
             {recv: discipline for recv, _, discipline in planned},
         )
 
-    def rank_all(self, job: Layout) -> list[int]:
-        """The rank of each transfer; copies have that of what they are copies of."""
-        return [self.ranks.get(job.origins[t.recv], 0) for t in job.transfers.data]
-
-    def by_channel(self, job: Layout) -> dict[Channel, Discipline]:
-        """The discipline of each channel that has an order."""
+    def sending(self, job: Layout) -> Sending:
+        """How a layout sends; copies are ordered as what they are copies of."""
         found = ((t.channel, self.disciplines.get(job.origins[t.recv])) for t in job.transfers.data)
-        return {channel: discipline for channel, discipline in found if discipline is not None}
-
-
-def _simulated(
-    change: Change, policy: str, orders: _Orders, costs: InheritedCosts, network: Network
-) -> Prediction:
-    job, cluster = costs.layout, network.cluster
-    timed = replace(costs, latency_seconds=change.latency_seconds)
-    ordered = compile_job(job.view, job.transfers, timed, cluster, orders.by_channel(job))
-    free = compile_job(job.view, job.transfers, timed, cluster, stock_disciplines(job.transfers.data))
-    shuffled = stock_ranks([costs.captured(t) for t in job.transfers.data], network.seen)
-    loads = loads_of(job, costs)
-    return Prediction(
-        change,
-        policy,
-        _timeline(ordered, orders.rank_all(job)),
-        _timeline(free, shuffled[0]),
-        tuple(free.makespan(ranks) for ranks in shuffled),
-        loads,
-        bound_of(job, costs, loads),
-        costs.source,
-    )
-
-
-def _timeline(job: CompiledJob, ranks: Sequence[int]) -> Timeline:
-    return timeline_of(job, job.run(ranks))
+        return Sending(
+            {channel: discipline for channel, discipline in found if discipline is not None},
+            [self.ranks.get(job.origins[t.recv], 0) for t in job.transfers.data],
+        )

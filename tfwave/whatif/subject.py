@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 
 from tfwave.balance.holdings import Holdings
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.cards import bundle_network
+from tfwave.capture.costs import bundle_network
 from tfwave.cost.analytic import LinkModel
-from tfwave.cost.model import CostModel
+from tfwave.cost.network import Network
+from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfers
 from tfwave.graph.view import GraphView
-from tfwave.planner import Network
 from tfwave.whatif.change import Change
 
 _ANY_CARD = LinkModel(0.0, 1.0)
@@ -38,15 +38,16 @@ class Subject:
             MissingCost: at first use, if no transfer is known at all.
         """
         if change.bandwidth is not None:
-            changed = self.network.with_card(LinkModel(change.latency_seconds, change.bandwidth))
+            card = LinkModel(change.latency_seconds, change.bandwidth)
+            changed = self.network.with_card(card, self.transfers.data)
         else:
             captured = self.network.card or _ANY_CARD
             card = replace(captured, latency_seconds=change.latency_seconds)
             changed = replace(self.network, card=card)
-        return changed.estimated(self.view, self.transfers.data)
+        return changed.estimated(self.transfers.data)
 
 
-def graph_subject(view: GraphView, transfers: Transfers, given: CostModel, job: str) -> Subject:
+def graph_subject(view: GraphView, transfers: Transfers, given: Costs, job: str) -> Subject:
     """A graph with costs from elsewhere; bytes are known where whole variables are read."""
     sized = Holdings(view, job).sized(transfers.data)
     network = Network(given, overheads=dict.fromkeys((t.channel for t in sized), 0.0))

@@ -15,7 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.cost.analytic import LinkModel
-from tfwave.cost.file import FileCosts
+from tfwave.cost.model import CostSource
+from tfwave.cost.table import Costs
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
@@ -24,6 +25,7 @@ BATCH = 32
 FLOPS_PER_SECOND = 5e11
 LEAST_SECONDS = 5e-6
 LINK = LinkModel(latency_seconds=5e-5, bytes_per_second=1.25e9)
+MODELLED = CostSource("estimated", "estimated")
 
 
 def server(number: int) -> str:
@@ -70,11 +72,12 @@ class Model:
         self._inputs[name] = inputs
         return name
 
-    def finish(self) -> tuple[GraphView, FileCosts]:
+    def finish(self) -> tuple[GraphView, Costs]:
         """Add the backward ops, of twice the cost, in training; index the graph."""
         if self.training:
             self._add_backward()
-        return GraphView.of(self.graph), FileCosts(self.ops, self.transfers)
+        view = GraphView.of(self.graph)
+        return view, Costs.named(view, self.ops, self.transfers, MODELLED)
 
     def _add_backward(self) -> None:
         forward = list(self._inputs)
@@ -291,7 +294,7 @@ MODELS: dict[str, Callable[[Model], None]] = {
 }
 
 
-def build(name: str, *, servers: int, training: bool) -> tuple[GraphView, FileCosts]:
+def build(name: str, *, servers: int, training: bool) -> tuple[GraphView, Costs]:
     """One of `MODELS`, its parameters on so many servers."""
     model = Model(servers, training)
     MODELS[name](model)

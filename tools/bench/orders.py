@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tfwave.cost.analytic import AnalyticCosts, LinkModel
-from tfwave.cost.file import FileCosts
-from tfwave.cost.model import CostModel
+from tfwave.cost.analytic import LinkModel, over_links
+from tfwave.cost.model import CostSource
+from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import find_dependencies
@@ -90,11 +90,10 @@ def measure(name: str, graph: GraphDef, runs: int) -> dict[str, str | int | floa
     loaded = _cpu_seconds(lambda: GraphView.of(GraphDef.FromString(data)).topological_order, runs)
     view = GraphView.of(graph)
     transfers = find_transfers(view).data
-    costs = AnalyticCosts(
-        FileCosts({n: (i * 7919 % 997 + 1) * 1e-6 for i, n in enumerate(view.names)}, {}),
-        LinkModel(1e-4, 1e8),
-    )
     sized = [_sized(t, i) for i, t in enumerate(transfers)]
+    seconds_of = {i: (i * 7919 % 997 + 1) * 1e-6 for i in range(len(view))}
+    links = {t.channel: LinkModel(1e-4, 1e8) for t in sized}
+    costs = over_links(Costs.of(view, seconds_of, {}, CostSource("file", "file")), sized, links)
     sets = len(find_dependencies(view, sized).classes)
     seconds: dict[str, str | int | float] = {"case": name, "sets": sets, "load": loaded}
     for policy in ("tic", "tac", "fifo"):
@@ -105,7 +104,7 @@ def measure(name: str, graph: GraphDef, runs: int) -> dict[str, str | int | floa
 
 
 def _policy_run(
-    policy: Policy, view: GraphView, transfers: Sequence[Transfer], costs: CostModel
+    policy: Policy, view: GraphView, transfers: Sequence[Transfer], costs: Costs
 ) -> Callable[[], Order]:
     return lambda: policy(view, transfers, costs)
 

@@ -14,20 +14,19 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tfwave.cost.file import FileCosts
-from tfwave.cost.model import CostModel
+from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import find_bounds
 from tfwave.order.registry import find_policy
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.sim.makespan import makespan
-from tools.bench.models import MODELS, WORKER, build, server
+from tools.bench.models import MODELLED, MODELS, WORKER, build, server
 
 POLICIES = ("random", "tic", "tac", "search")
 SIZES = {"3-6 transfers": (3, 6), "10-14 transfers": (10, 14), "18 transfers": (18, 18)}
@@ -39,7 +38,7 @@ class Case:
     """One device's transfers with their costs."""
 
     view: GraphView
-    costs: CostModel
+    costs: Costs
 
     @property
     def transfers(self) -> tuple[Transfer, ...]:
@@ -102,7 +101,9 @@ def random_case(rng: random.Random, fewest: int, most: int) -> Case:
         graph.node.add(name=f"op{i}", op="AddN", device=WORKER, input=read)
         available.append(f"op{i}")
     ops = {name: rng.randint(1, 100) / 100 for name in available[len(recvs) :]}
-    return Case(GraphView.of(graph), FileCosts(ops, {name: rng.randint(1, 200) / 100 for name in recvs}))
+    sent = {name: rng.randint(1, 200) / 100 for name in recvs}
+    view = GraphView.of(graph)
+    return Case(view, Costs.named(view, ops, sent, MODELLED))
 
 
 def _cases() -> list[tuple[str, int, bool, float]]:
@@ -118,9 +119,9 @@ def _cases() -> list[tuple[str, int, bool, float]]:
 def against_floor(name: str, servers: int, training: bool, balance: float) -> Row:
     """Makespans over the highest floor, and the CPU seconds of the search."""
     view, costs = build(name, servers=servers, training=training)
-    forward = sum(seconds for op, seconds in costs.ops.items() if not op.startswith("grad_"))
+    forward = sum(s for op, s in costs.ops.items() if not view.names[op].startswith("grad_"))
     scale = balance * servers * forward / sum(costs.transfers.values())
-    case = Case(view, FileCosts(costs.ops, {recv: s * scale for recv, s in costs.transfers.items()}))
+    case = Case(view, replace(costs, transfers={recv: s * scale for recv, s in costs.transfers.items()}))
     bounds = find_bounds(view, case.transfers, case.costs)
     row: Row = {
         "model": name,

@@ -1,15 +1,14 @@
 """What ops and transfers take, and the network cards and cores that they share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfwave.cost.analytic import AnalyticCosts, LinkModel
-from tfwave.cost.estimate import EstimateMissing
-from tfwave.cost.model import CostModel
+from tfwave.cost.analytic import LinkModel, over_links
+from tfwave.cost.cluster import UNSHARED, Cluster
+from tfwave.cost.estimate import estimated
+from tfwave.cost.table import Costs
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.graph.transfer import Transfer
-from tfwave.graph.view import GraphView
-from tfwave.sim.cluster import UNSHARED, Cluster
 
 
 @dataclass(frozen=True)
@@ -29,15 +28,15 @@ class Network:
             receiving take them, too. 0 if not known.
     """
 
-    given: CostModel
+    given: Costs
     card: LinkModel | None = None
     overheads: Mapping[Channel, float] = field(default_factory=dict[Channel, float])
-    on_card: CostModel | None = None
+    on_card: Costs | None = None
     seen: Sequence[Mapping[TransferKey, float]] = ()
     machine_seconds: float = 0.0
 
     @property
-    def costs(self) -> CostModel:
+    def costs(self) -> Costs:
         """What ops take, and transfers that have the cards to themselves; where several pass, they share."""
         return self.given if self.on_card is None else self.on_card
 
@@ -56,13 +55,12 @@ class Network:
             return self.given.transfer_seconds(transfer)
         return transfer.bytes / self.card.bytes_per_second
 
-    def with_card(self, card: LinkModel) -> "Network":
+    def with_card(self, card: LinkModel, transfers: Iterable[Transfer]) -> "Network":
         """With such cards: alone a transfer takes what its bytes take on them, and its channel's overhead."""
         links = {c: LinkModel(overhead, card.bytes_per_second) for c, overhead in self.overheads.items()}
-        return replace(self, card=card, on_card=AnalyticCosts(self.given, links))
+        return replace(self, card=card, on_card=over_links(self.given, transfers, links))
 
-    def estimated(self, view: GraphView, transfers: Sequence[Transfer]) -> "Network":
-        """With estimates for what is not known of these transfers and of the ops of this view."""
-        given = EstimateMissing(self.given, view, transfers)
-        on_card = None if self.on_card is None else EstimateMissing(self.on_card, view, transfers)
-        return replace(self, given=given, on_card=on_card)
+    def estimated(self, transfers: Sequence[Transfer]) -> "Network":
+        """With estimates for what is not known of these transfers and of the ops."""
+        on_card = None if self.on_card is None else estimated(self.on_card, transfers)
+        return replace(self, given=estimated(self.given, transfers), on_card=on_card)

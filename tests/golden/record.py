@@ -1,0 +1,115 @@
+"""Makes the inputs of goldens again: real graphs and captures, as TensorFlow gives them.
+
+Needs TensorFlow, and root for the network of the job; captured times come out otherwise each time, and with
+them the goldens.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.golden.kept import keep_steps, pack_bundle, pack_graph
+from tests.numerics.corpus.places import Places
+from tfwave import GraphItem
+from tfwave.demo.network import NamespaceNetwork
+
+ROOT = Path(__file__).resolve().parents[2]
+TASKS = Places("/job:worker/task:0", ("/job:ps/task:0", "/job:ps/task:1"), "/job:ps", "grpc://unused")
+"""So that graphs of sessions name tasks; nothing runs."""
+SESSIONS = (
+    ("resnet50_step", "tf_keras_step", "build", {"network": "ResNet50", "image": 64}),
+    ("lstm_step_v1", "lstm", "build_v1", {}),
+    *(
+        (f"small_{kind}", "small_session", f"build_{kind}", {})
+        for kind in ("ports", "branches", "control_edges")
+    ),
+    *((f"small_{kind}", "small_session", f"build_{kind}", {}) for kind in ("strings", "calls")),
+)
+FUNCTIONS = (
+    "keras3_step",
+    "transformer_step",
+    "lstm_step",
+    "small_calls_function",
+    "small_branches_function",
+)
+PARTITIONS = 3
+ALONE = ("resnet", "gru")
+"""Models of `tests.numerics.memory_models` that are captured for their memory."""
+PARAMETER_SERVER = "bert"
+HOSTS = ("ps0", "ps1", "worker")
+BITS_PER_SECOND = 2e8
+
+
+def main() -> None:
+    """Write all of tests/golden/inputs again."""
+    items = dict(_graphs())
+    for name, item in items.items():
+        pack_graph(name, item)
+    keep_steps(items)
+    with tempfile.TemporaryDirectory() as folder:
+        for model in ALONE:
+            _capture_alone(model, Path(folder))
+        _capture_job(PARAMETER_SERVER, Path(folder))
+
+
+def _graphs() -> Iterator[tuple[str, GraphItem]]:
+    from importlib import import_module
+
+    from tests.numerics.corpus import load
+    from tests.numerics.corpus.places import set_up
+    from tests.numerics.partitioned import partitioned
+
+    set_up()
+    for name, module, build, options in SESSIONS:
+        make = getattr(import_module(f"tests.numerics.corpus.{module}"), build)
+        yield name, make(name, TASKS, **options).item()
+    for name in FUNCTIONS:
+        yield name, load(name).item()
+    yield "partitioned_step", partitioned("momentum", PARTITIONS).item
+
+
+def _capture_alone(model: str, folder: Path) -> None:
+    _run([], "tests.numerics.memory_job", model, str(folder / model), "1", "1")
+    pack_bundle((folder / model / "1").rename(folder / f"{model}_alone"))
+
+
+def _capture_job(model: str, folder: Path) -> None:
+    """On servers of a network with cards of `BITS_PER_SECOND`."""
+    out = folder / f"{model}_job"
+    with NamespaceNetwork(HOSTS, BITS_PER_SECOND) as network:
+        addresses = [f"{network.address(host)}:{network.free_ports(host, 1)[0]}" for host in HOSTS]
+        servers = [
+            subprocess.Popen(
+                _command(network.command_prefix(host), "tests.golden.record_job", str(i), *addresses)
+            )
+            for i, host in enumerate(HOSTS[:-1])
+        ]
+        try:
+            prefix = network.command_prefix(HOSTS[-1])
+            _run(prefix, "tests.golden.record_job", "worker", *addresses, model, str(out))
+        finally:
+            for server in servers:
+                server.kill()
+                server.wait()
+    pack_bundle(out)
+
+
+def _run(prefix: list[str], module: str, *arguments: str) -> None:
+    subprocess.run(
+        _command(prefix, module, *arguments), check=True, timeout=300, cwd=ROOT, env=_environment()
+    )
+
+
+def _command(prefix: list[str], module: str, *arguments: str) -> list[str]:
+    return [*prefix, sys.executable, "-m", module, *arguments]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+if __name__ == "__main__":
+    main()
