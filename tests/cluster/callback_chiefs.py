@@ -52,7 +52,7 @@ def fit(which: str, model: Any, keras: Any, callbacks: list[Any]) -> dict[str, A
 def fitted(which: str, directory: str) -> dict[str, Any]:
     """One fit with the callback, and what it left behind."""
     keras = __import__("keras" if which == "keras" else "tf_keras")
-    chosen = tfwave.distribute.wrap(strategy(), "tic")
+    chosen = tfwave.distribute.wrap(strategy(), policy="tic")
     schedule = tfwave.distribute.schedule_of(chosen)
     before = schedule.settings
     log = Path(directory, "log.csv")
@@ -81,7 +81,7 @@ def events(directory: Path) -> dict[str, list[float]]:
 def failed(which: str) -> dict[str, Any]:
     """A fit that a callback's exception ends, after it was ordered; nothing looks after it any more."""
     keras = __import__("keras" if which == "keras" else "tf_keras")
-    chosen = tfwave.distribute.wrap(strategy(), "tic")
+    chosen = tfwave.distribute.wrap(strategy(), policy="tic")
     schedule = tfwave.distribute.schedule_of(chosen)
     before = schedule.settings
     seen: dict[str, Any] = {}

@@ -153,7 +153,7 @@ def losses(model: str, steps: int, wrapped: bool, policy: str = "tac") -> dict[s
     tf.config.experimental.enable_op_determinism()
     chosen = strategy()
     if wrapped:
-        tfwave.distribute.wrap(chosen, policy)
+        tfwave.distribute.wrap(chosen, policy=policy)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(chosen)
     made = MODELS[model](chosen)
     step, data = train_step(chosen, made), itertools.cycle(batches_of(made, 45))

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tfwave.distribute
 import tfwave.keras
 from tests.cluster.chiefs import figures, until_ordered
-from tfwave.distribute.blocks import Blocks
+from tfwave.distribute.blocks import BlockPartitioner
 from tfwave.distribute.servers import channel_of
 from tfwave.errors import EnforcerError
 from tfwave.planner import overlap as planned
@@ -101,7 +101,7 @@ def trained(coordinator: Any, training: Training, train: Any) -> dict[str, Any]:
 
 def overlapped() -> dict[str, Any]:
     """The same training by one step a call, by four, and by four in order."""
-    chosen = strategy(Blocks(BLOCK_BYTES, 8))
+    chosen = strategy(BlockPartitioner(BLOCK_BYTES, 8))
     coordinator = tf.distribute.coordinator.ClusterCoordinator(chosen)
     training = Training.make(chosen)
     start, found = training.state(), {}

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfwave.distribute.blocks import BLOCK_BYTES, MOST_BLOCKS, Blocks, blocks
+from tfwave.distribute.blocks import BLOCK_BYTES, MOST_BLOCKS, BlockPartitioner, blocks
 
 FLOAT = SimpleNamespace(size=4)
 
@@ -39,9 +39,9 @@ def test_large_variables_are_cut_along_their_first_axis(shape: tuple[int, ...], 
 
 @pytest.mark.parametrize("rows", range(1, 40))
 def test_blocks_are_as_few_as_keep_to_the_size(rows: int) -> None:
-    (count, _) = Blocks(70, 100)(Shape((rows, 5)), FLOAT)  # 3 rows fit
+    (count, _) = BlockPartitioner(70, 100)(Shape((rows, 5)), FLOAT)  # 3 rows fit
     assert count == math.ceil(rows / 3)
 
 
 def test_the_size_is_stated() -> None:
-    assert blocks() == Blocks(BLOCK_BYTES, MOST_BLOCKS)
+    assert blocks() == BlockPartitioner(BLOCK_BYTES, MOST_BLOCKS)

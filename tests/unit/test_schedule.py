@@ -11,8 +11,7 @@ from tests.controlled import FakeHook
 from tests.coordinated import Closure, Coordinator, Function
 from tests.graphs import SERVERS, WORKER
 from tests.plans import plan_by_hand
-from tfwave.distribute import judge
-from tfwave.distribute import run as module
+from tfwave.distribute import enforcement, judge, run, scheduled_function
 from tfwave.distribute.schedule import Schedule
 from tfwave.distribute.servers import Servers
 from tfwave.distribute.settings import Settings
@@ -146,9 +145,9 @@ class Job:
 
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
-    monkeypatch.setattr(module, "_TICK_SECONDS", 0.005)
-    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.01)
-    monkeypatch.setattr(module, "_WATCH_SHARE", 1)
+    monkeypatch.setattr(run, "_TICK_SECONDS", 0.005)
+    monkeypatch.setattr(enforcement, "_WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(enforcement, "_WATCH_SHARE", 1)
     monkeypatch.setattr(judge, "_QUIET_SECONDS", 0)  # these steps are handed off at once
     hook, worker_hooks, tracers = Hook(), [FakeHook(), FakeHook()], [Tracer(), Tracer()]
     services = {PS: serve(hook)}
@@ -225,11 +224,11 @@ def test_a_second_function_leaves_the_plan_of_the_first(started: Job) -> None:
 def test_functions_are_traced_one_after_the_other(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     functions = Function("f"), Function("g")
     job.seconds_unordered = 0.0
-    monkeypatch.setattr(module, "_TICK_SECONDS", 0.1)
+    monkeypatch.setattr(run, "_TICK_SECONDS", 0.1)
     job.schedule.start(Settings(trace_steps=3))
     for _ in range(10):
         job.step(*functions)  # both are measured when the schedule looks
-    monkeypatch.setattr(module, "_TICK_SECONDS", 0.005)
+    monkeypatch.setattr(run, "_TICK_SECONDS", 0.005)
     job.until_ordered(*functions)
     for phases in job.phases:
         assert list(phases.values()).count("traced") <= 1
@@ -307,7 +306,7 @@ def test_a_trace_that_is_refused_three_times_is_given_up(
 
 
 def test_a_trace_ends_though_the_function_runs_no_more(started: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TRACE_SECONDS", 0.1)
+    monkeypatch.setattr(scheduled_function, "_TRACE_SECONDS", 0.1)
     function = Function("f")
     started.run(function, until=lambda: started.schedule.phases.get("f") == "traced")
     wait_until(lambda: started.schedule.phases["f"] != "traced")
@@ -342,7 +341,7 @@ def test_a_worker_that_comes_back_is_told_before_it_runs(started: Job) -> None:
 def test_a_worker_whose_servers_do_not_answer_comes_back_unordered(
     started: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "_RECOVERY_SECONDS", 0.05)
+    monkeypatch.setattr(run, "_RECOVERY_SECONDS", 0.05)
     started.services[PS].stop()
     started.coordinator.queue.put(Closure(Function("f"), fails=1))
     started.coordinator.workers[1].work()
@@ -364,7 +363,7 @@ def test_the_figures_are_of_the_steps_since_they_were_asked_for(started: Job) ->
 
 def test_hand_offs_are_read_before_new_plans(started: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Function("f")
-    monkeypatch.setattr(module, "_WATCH_SECONDS", LONG)
+    monkeypatch.setattr(enforcement, "_WATCH_SECONDS", LONG)
     started.until_ordered(first)
     time.sleep(0.05)  # the first look is over
     started.hook.reason = control_pb2.RELEASED
@@ -379,7 +378,7 @@ def test_hand_offs_are_read_before_a_plan_is_installed_again(
     started: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Function("f")
-    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.2)
+    monkeypatch.setattr(enforcement, "_WATCH_SECONDS", 0.2)
     started.until_ordered(first)
     time.sleep(0.05)  # the first look is over
     started.hook.reason = control_pb2.RELEASED
@@ -403,6 +402,17 @@ def test_stopping_leaves_nothing_behind(started: Job, caplog: pytest.LogCaptureF
     with pytest.raises(EnforcerError, match="the schedule is stopped"):
         started.schedule.figures()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_plans_are_forgotten_though_a_worker_is_gone_amid_a_trace(
+    started: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    started.until_ordered(Function("f"))
+    started.run(Function("g"), until=lambda: started.schedule.phases.get("g") == "traced")
+    started.services[WORKERS[1]].stop()
+    started.schedule.stop()
+    assert started.hook.plan is None
+    assert WORKERS[1] in caplog.text
 
 
 def test_starting_again_begins_anew(started: Job) -> None:

@@ -2,12 +2,14 @@
 
 from tfwave.distribute.blocks import blocks as blocks
 from tfwave.distribute.figures import Figures as Figures
+from tfwave.distribute.in_waves import InWaves as InWaves
+from tfwave.distribute.in_waves import in_waves as in_waves
+from tfwave.distribute.mirrored import waves as waves
+from tfwave.distribute.ordering import order as order
+from tfwave.distribute.ordering import schedule_of as schedule_of
 from tfwave.distribute.overlap import Overlap as Overlap
 from tfwave.distribute.overlap import overlap as overlap
 from tfwave.distribute.placement import Placed as Placed
 from tfwave.distribute.placement import place as place
 from tfwave.distribute.schedule import Schedule as Schedule
-from tfwave.distribute.waves import InWaves as InWaves
-from tfwave.distribute.waves import in_waves as in_waves
-from tfwave.distribute.wrap import schedule_of as schedule_of
 from tfwave.distribute.wrap import wrap as wrap

@@ -11,7 +11,7 @@ MOST_BLOCKS = 64
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockPartitioner:
     """A `variable_partitioner` of `tf.distribute.ParameterServerStrategy`; see `blocks`."""
 
     most_bytes: int
@@ -34,7 +34,7 @@ class Blocks:
         return [min(-(-rows // rows_per_block), self.most_blocks), *whole[1:]]
 
 
-def blocks() -> Blocks:
+def blocks() -> BlockPartitioner:
     """Cut variables above 1 MiB along their first axis, into as few blocks as keep to that size, at most 64.
 
     Give it to the strategy, ``ParameterServerStrategy(resolver, variable_partitioner=blocks())``. TensorFlow makes
@@ -51,4 +51,4 @@ def blocks() -> Blocks:
        He) draw larger values for blocks than for the whole.
     4. Keras 3 cannot train them (it asks a variable for one handle).
     """
-    return Blocks(BLOCK_BYTES, MOST_BLOCKS)
+    return BlockPartitioner(BLOCK_BYTES, MOST_BLOCKS)

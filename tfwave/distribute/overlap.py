@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from tfwave.distribute.waves import is_mirrored
-from tfwave.distribute.wrap import schedule_of
+from tfwave.distribute.mirrored import is_mirrored
+from tfwave.distribute.ordering import schedule_of
 from tfwave.errors import EnforcerError
 from tfwave.runtime.unroll import unrolled
 

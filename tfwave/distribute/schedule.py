@@ -3,7 +3,7 @@
 from typing import Any
 
 from tfwave.distribute.figures import Figures
-from tfwave.distribute.run import Run
+from tfwave.distribute.run import ScheduleRun
 from tfwave.distribute.servers import Servers
 from tfwave.distribute.settings import Settings
 from tfwave.errors import EnforcerError
@@ -22,7 +22,7 @@ class Schedule:
         self._coordinator = coordinator
         self._servers = servers
         self._workers = workers
-        self._run: Run | None = None
+        self._run: ScheduleRun | None = None
 
     @property
     def settings(self) -> Settings | None:
@@ -32,7 +32,7 @@ class Schedule:
     @property
     def plans(self) -> dict[str, Plan]:
         """The plans in force, by function."""
-        return dict(self._run.plans) if self._run else {}
+        return self._run.plans if self._run else {}
 
     @property
     def phases(self) -> dict[str, str]:
@@ -62,7 +62,7 @@ class Schedule:
         self.stop()
         self._servers.install({})
         self._servers.announce()
-        run = Run(self._servers, self._workers, settings)
+        run = ScheduleRun(self._servers, self._workers, settings)
         run.begin(self._coordinator)
         self._run = run
 

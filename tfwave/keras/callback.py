@@ -5,9 +5,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tfwave.distribute.ordering import schedule_of
 from tfwave.distribute.schedule import Schedule
 from tfwave.distribute.settings import Settings
-from tfwave.distribute.wrap import schedule_of
 from tfwave.errors import TfwaveError
 from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
@@ -32,8 +32,8 @@ class ScheduleCallback(Hooks):
         """Say how to order.
 
         Args:
-            policy: as in `tfwave.distribute.wrap`.
-            trace_steps: as in `tfwave.distribute.wrap`.
+            policy: as in `tfwave.distribute.order`.
+            trace_steps: as in `tfwave.distribute.order`.
             report_dir: where to write the figures as TensorBoard events, and the plans; None: nowhere.
 
         Raises:

@@ -5,7 +5,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfwave.capture.wave_offset import OffsetChoice, check_pool
+from tfwave.capture.wave_offset import OffsetChoice
+from tfwave.distribute.mirrored import waves_of
 from tfwave.errors import EnforcerError
 from tfwave.runtime.waves.function import WaveFunction
 from tfwave.runtime.waves.options import WaveOptions
@@ -13,7 +14,6 @@ from tfwave.runtime.waves.replicas import replicas_inlined
 from tfwave.runtime.waves.state import WaveState
 from tfwave.runtime.waves.step import TracedStep, specs_of, trace_step
 
-_ATTRIBUTE = "_tfwave_waves"
 _log = logging.getLogger("tfwave")
 
 
@@ -105,11 +105,11 @@ class InWaves:
 
 
 def in_waves(step: Callable[..., Any], *, strategy: Any) -> InWaves:
-    """Train the replicas of a wrapped `MirroredStrategy` in waves, in a custom loop.
+    """Train the replicas of a `MirroredStrategy` in waves, in a custom loop.
 
     A call takes a batch for each wave, each as `step` takes it, and gives a list of what `step` returned::
 
-        strategy = tfwave.distribute.wrap(tf.distribute.MirroredStrategy(), waves=2)
+        strategy = tfwave.distribute.waves(tf.distribute.MirroredStrategy())
         ...
         train = tfwave.distribute.in_waves(step, strategy=strategy)
         batches = iter(strategy.experimental_distribute_dataset(dataset))
@@ -136,18 +136,12 @@ def in_waves(step: Callable[..., Any], *, strategy: Any) -> InWaves:
     Args:
         step: a `tf.function`, or its Python function, that calls ``strategy.run``. It takes the batch; one of
             several parameters takes the parts of the batch, a tuple. It draws no batch itself.
-        strategy: what `tfwave.distribute.wrap` returned.
+        strategy: what `tfwave.distribute.waves` returned.
 
     Raises:
-        EnforcerError: the strategy was not wrapped with `waves`.
+        EnforcerError: the strategy has no waves.
     """
-    options: WaveOptions | None = getattr(strategy, _ATTRIBUTE, None)
-    if options is None:
-        raise EnforcerError(
-            f"this {type(strategy).__name__} has no waves: "
-            "tfwave.distribute.wrap(tf.distribute.MirroredStrategy(...), waves=2) gives it some"
-        )
-    return InWaves(step, strategy, options)
+    return InWaves(step, strategy, waves_of(strategy))
 
 
 def _check_batch(leaves: Sequence[Any]) -> None:
@@ -156,28 +150,3 @@ def _check_batch(leaves: Sequence[Any]) -> None:
             "the step takes an iterator, from which waves would draw in any order: let it take a batch, and call "
             "with next(iterator) for each wave"
         )
-
-
-def is_mirrored(strategy: Any) -> bool:
-    """Is it a `tf.distribute.MirroredStrategy`?"""
-    return any(kind.__name__ == "MirroredStrategy" for kind in type(strategy).__mro__)
-
-
-def give_waves(strategy: Any, options: WaveOptions) -> None:
-    """Let a strategy know its waves.
-
-    Raises:
-        EnforcerError: it has some, or is to have only one; or their offset is to be chosen, and the CPU's pool has
-            no limit, or the strategy several replicas.
-    """
-    if hasattr(strategy, _ATTRIBUTE):
-        raise EnforcerError("this strategy is wrapped already: wrap it once")
-    if options.waves == 1:
-        raise EnforcerError("a MirroredStrategy has no transfers to order, it trains in waves: give waves=2")
-    check_pool(options)
-    if options.is_auto and strategy.num_replicas_in_sync > 1:
-        raise EnforcerError(
-            f"offset='auto' is known for one replica, not for {strategy.num_replicas_in_sync}: give the offset as "
-            "a number"
-        )
-    setattr(strategy, _ATTRIBUTE, options)

@@ -1,0 +1,86 @@
+"""Plans for traced functions: what they transfer, what that costs, and in which order it should go."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tfwave.capture.function import FunctionGraph, cut_function
+from tfwave.capture.plan import plan_function
+from tfwave.capture.worker_trace import CostedFunction, function_costs
+from tfwave.distribute.servers import Servers
+from tfwave.errors import EnforcerError
+from tfwave.plan.plan import Plan
+from tfwave.planner.overlap import StepLoad, choose_steps, step_load
+
+
+class Draft(NamedTuple):
+    """A plan that was made of a trace.
+
+    `steps` is how many a call of the function should make; None: it makes several already.
+    """
+
+    plan: Plan
+    steps: int | None
+
+
+@dataclass(frozen=True)
+class Drafter:
+    """Traces functions on the servers of a job, one at a time, and plans them for these workers' devices."""
+
+    servers: Servers
+    policy: str
+    devices: tuple[str, ...]
+
+    def cut(self, concrete: Any) -> FunctionGraph:
+        """What a `ConcreteFunction` transfers.
+
+        Raises:
+            GraphError: it cannot be cut offline.
+            EnforcerError: its steps overlap, and a server has no hook.
+        """
+        function = cut_function(concrete, self.devices[0])
+        if function.overlaps:
+            self._refuse_proxies()
+        return function
+
+    def start(self) -> None:
+        """Begin a trace, everywhere or nowhere.
+
+        Raises:
+            EnforcerError: a worker is gone, or traced by its user.
+        """
+        try:
+            self.servers.start_trace()
+        except EnforcerError:
+            with suppress(EnforcerError):
+                self.servers.stop_trace()  # of those that began
+            raise
+
+    def stop(self) -> None:
+        """End a trace of which nothing is made.
+
+        Raises:
+            EnforcerError: a worker is gone.
+        """
+        self.servers.stop_trace()
+
+    def draft(self, function: FunctionGraph) -> Draft:
+        """End the trace, and plan the function by it.
+
+        Raises:
+            TfwaveError: a worker is gone, or saw no step.
+        """
+        costed = function_costs(function, self.servers.stop_trace())
+        plan = plan_function(costed, self.policy, self.devices)
+        return Draft(plan, None if function.overlaps else choose_steps(self._load(costed)))
+
+    def _load(self, costed: CostedFunction) -> StepLoad:
+        function = costed.function
+        return step_load(function.view, function.worker, costed.transfers, costed.network, len(self.devices))
+
+    def _refuse_proxies(self) -> None:
+        for task, enforcer in self.servers.enforcers().items():
+            if enforcer != "hook":
+                raise EnforcerError(
+                    f"its steps overlap, which needs the hook, and {task} orders by the {enforcer}"
+                )

@@ -1,0 +1,74 @@
+"""What a `MirroredStrategy` is given: its waves."""
+
+from typing import Any, Literal, TypeVar
+
+from tfwave.capture.wave_offset import check_pool
+from tfwave.errors import EnforcerError
+from tfwave.runtime.waves.options import Offset, WaveOptions
+
+Average = Literal["wave", "batch"]
+
+_ATTRIBUTE = "_tfwave_waves"
+_Strategy = TypeVar("_Strategy")
+
+
+def waves(
+    strategy: _Strategy, waves: int = 2, *, average: Average = "wave", offset: Offset = 0.0
+) -> _Strategy:
+    """Have a `MirroredStrategy` train in waves: several batches in one call, each in the backward pass of the last.
+
+    The same strategy is returned; `tfwave.distribute.in_waves` takes the training step.
+
+    Args:
+        strategy: a `tf.distribute.MirroredStrategy`.
+        waves: how many batches a call trains, 2 to 64.
+        average: of gradients, "wave" (Wavelet's Eq. 1) or "batch" (as one large batch); see `in_waves`.
+        offset: the share of a wave's backward pass, 0 to 1, after which the next wave begins; "auto" is the least
+            with which two waves of one replica fit into the CPU's pool (`tfwave.colocate.limit_memory`).
+
+    Raises:
+        EnforcerError: no such strategy, a second time, or one wave; or an offset of "auto" without a limited pool,
+            or for several replicas.
+        PassError: waves, average or offset out of range, or an offset of "auto" for other than two waves.
+    """
+    options = WaveOptions(waves, average, offset)
+    _check(strategy, options)
+    setattr(strategy, _ATTRIBUTE, options)
+    return strategy
+
+
+def waves_of(strategy: Any) -> WaveOptions:
+    """How a strategy trains in waves.
+
+    Raises:
+        EnforcerError: it does not.
+    """
+    options: WaveOptions | None = getattr(strategy, _ATTRIBUTE, None)
+    if options is None:
+        raise EnforcerError(
+            f"this {type(strategy).__name__} has no waves: "
+            "tfwave.distribute.waves(tf.distribute.MirroredStrategy(...)) gives it some"
+        )
+    return options
+
+
+def is_mirrored(strategy: Any) -> bool:
+    """Is it a `tf.distribute.MirroredStrategy`?"""
+    return any(kind.__name__ == "MirroredStrategy" for kind in type(strategy).__mro__)
+
+
+def _check(strategy: Any, options: WaveOptions) -> None:
+    if not is_mirrored(strategy):
+        raise EnforcerError(
+            f"a {type(strategy).__name__} cannot train in waves: give a tf.distribute.MirroredStrategy"
+        )
+    if hasattr(strategy, _ATTRIBUTE):
+        raise EnforcerError("this strategy has its waves already: give them once")
+    if options.waves == 1:
+        raise EnforcerError("one wave is plain training: give waves=2")
+    check_pool(options)
+    if options.is_auto and strategy.num_replicas_in_sync > 1:
+        raise EnforcerError(
+            f"offset='auto' is known for one replica, not for {strategy.num_replicas_in_sync}: give the offset as "
+            "a number"
+        )
