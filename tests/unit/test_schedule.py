@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -198,6 +198,36 @@ def test_a_function_is_measured_traced_planned_and_ordered(started: Job) -> None
     assert started.hook.plan == {"f": plan}
     assert [tracer.starts for tracer in started.tracers] == [1, 1]
     assert not any(tracer.on for tracer in started.tracers)
+
+
+def test_a_plan_of_an_earlier_run_takes_the_place_of_a_trace(
+    started: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    function, other = Function("f"), Function("other", pulls=PULLS + 1)
+    started.until_ordered(function)
+    plan = started.schedule.plans["f"]
+    started.schedule.start(Settings(trace_steps=3, plan=plan))
+    started.phases.clear()
+    started.until_ordered(function)
+    assert started.schedule.plans == {"f": plan}
+    assert [tracer.starts for tracer in started.tracers] == [1, 1]
+    assert {"f": "traced"} not in started.phases
+    assert caplog.messages == []
+    started.until_ordered(other)
+    assert [tracer.starts for tracer in started.tracers] == [2, 2]
+    (message,) = caplog.messages
+    assert message.startswith("tfwave: other is traced, as the plan does not fit it: the planned graph has")
+
+
+def test_a_plan_for_other_workers_is_not_followed(started: Job, caplog: pytest.LogCaptureFixture) -> None:
+    function = Function("f")
+    started.until_ordered(function)
+    plan = started.schedule.plans["f"]
+    of_one = replace(plan, orders=plan.orders[:1])
+    started.schedule.start(Settings(trace_steps=3, plan=of_one))
+    started.until_ordered(function)
+    assert started.schedule.plans == {"f": plan}
+    assert f"it orders nothing that arrives at '{DEVICES[1]}'" in caplog.text
 
 
 def test_plans_of_an_earlier_chief_are_forgotten_and_workers_told(job: Job) -> None:

@@ -11,6 +11,7 @@ from tests.waves import rise_and_fall
 from tfwave.capture import wave_offset
 from tfwave.capture.wave_offset import MeasuredStep, OffsetChoice, check_pool
 from tfwave.errors import EnforcerError, PassError, PlanError
+from tfwave.plan.plan import Plan
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.sizes import in_words
 
@@ -62,13 +63,13 @@ def test_what_was_chosen_is_a_plan_for_another_run(
     assert waves.limit_bytes >= waves.needed_bytes > waves.limit_bytes * 0.8
     items = {"step": chain_item(3)[0], "other": chain_item(4)[0]}
     monkeypatch.setattr(wave_offset, "RewrittenStep", lambda step, _: SimpleNamespace(plain=items[step]))
-    options = WaveOptions.given(None, "batch", None, waves)
-    planned = OffsetChoice(options, waves)
-    assert planned.options(step, "batch") == WaveOptions(2, "batch", 1 / 3)
+    options = WaveOptions.given(None, "batch", None, Plan(waves=waves))
+    planned = OffsetChoice(options)
+    assert planned.options(step, "batch") == WaveOptions(2, "batch", 1 / 3, waves)
     other: Any = "other"
     assert planned.options(other, "another batch") == options
     with pytest.raises(PlanError, match="made for another graph"):
-        OffsetChoice(options, waves).options(other, "batch")
+        OffsetChoice(options).options(other, "batch")
     assert len(measured) == 1
 
 
@@ -80,7 +81,7 @@ def test_a_plan_leaves_nothing_to_say(measured: list[Any]) -> None:
     assert WaveOptions.given(None, "wave", "auto", None) == AUTO
     for waves, offset in ((2, None), (None, 1 / 3)):
         with pytest.raises(PassError, match="and the plan says it, too: leave it out"):
-            WaveOptions.given(waves, "wave", offset, choice.waves)
+            WaveOptions.given(waves, "wave", offset, Plan(waves=choice.waves))
 
 
 def test_what_fits_nowhere_says_the_ways_out(monkeypatch: pytest.MonkeyPatch, measured: list[Any]) -> None:

@@ -9,10 +9,14 @@ import pytest
 import tfwave
 from tests.strategies import MirroredStrategy, OneDeviceStrategy, ParameterServerStrategy
 from tfwave.distribute import order, waves, wrap
-from tfwave.errors import EnforcerError
+from tfwave.errors import EnforcerError, PassError, PlanError
+from tfwave.plan.fingerprint import NO_GRAPH
+from tfwave.plan.plan import Plan
+from tfwave.plan.waves import Waves
 
 ORDER = {"policy": "tac", "enforcer": "auto", "control": None, "credentials": None, "trace_steps": 5}
-WAVES = {"average": "wave", "offset": 0.0}
+PLAN = Plan(waves=Waves(NO_GRAPH, 2, 0.25, 1000, 900))
+WAVES = {"average": "wave", "offset": None}
 
 
 def options(product: Callable[..., Any]) -> dict[str, Parameter]:
@@ -25,6 +29,22 @@ def test_a_mirrored_strategy_gets_its_waves() -> None:
     assert wrap(strategy, waves=3, average="batch", offset=0.5) is strategy
     train = tfwave.distribute.in_waves(len, strategy=strategy)
     assert (train.waves, train.offset) == (3, 0.5)
+
+
+def test_a_plan_says_the_waves() -> None:
+    strategy = MirroredStrategy()
+    wrap(strategy, plan=PLAN, average="batch")
+    train = tfwave.distribute.in_waves(len, strategy=strategy)
+    assert (train.waves, train.offset, train.plan) == (2, 0.25, PLAN)
+    with pytest.raises(PassError, match="the option waves is 2, and the plan says it, too"):
+        wrap(MirroredStrategy(), plan=PLAN, waves=2)
+    with pytest.raises(PlanError, match="the plan makes no waves: make one that does with `tfwave waves"):
+        wrap(MirroredStrategy(), plan=Plan(policy="tac"))
+
+
+def test_a_plan_without_an_order_orders_nothing() -> None:
+    with pytest.raises(PlanError, match="the plan orders no transfers: make one that does with `tfwave plan"):
+        wrap(ParameterServerStrategy(), plan=PLAN)
 
 
 def test_a_mirrored_strategy_needs_waves() -> None:
@@ -67,7 +87,7 @@ def test_other_strategies_cannot_be_ordered() -> None:
 
 
 def test_type_checkers_see_the_options_of_both() -> None:
-    """Only `waves` must be given: a strategy that is just wrapped is to be ordered."""
+    """None must be given: a strategy that is just wrapped is to be ordered, and a plan can say the waves."""
     for_order, for_waves = (options(overload) for overload in get_overloads(wrap))
     for seen, product in ((for_order, options(order)), (for_waves, options(waves))):
         assert {name: p.annotation for name, p in seen.items()} == {
@@ -75,9 +95,9 @@ def test_type_checkers_see_the_options_of_both() -> None:
         }
         assert {p.kind for p in seen.values()} == {Parameter.KEYWORD_ONLY}
     required = [name for name, p in (for_order | for_waves).items() if p.default is Parameter.empty]
-    assert required == ["waves"]
+    assert required == []
 
 
 def test_options_are_as_the_tests_above_have_them() -> None:
-    assert {name: p.default for name, p in options(order).items()} == ORDER
-    assert {name: p.default for name, p in options(waves).items()} == {"waves": 2, **WAVES}
+    assert {name: p.default for name, p in options(order).items()} == {**ORDER, "plan": None}
+    assert {name: p.default for name, p in options(waves).items()} == {"waves": None, **WAVES, "plan": None}

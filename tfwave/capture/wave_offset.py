@@ -31,16 +31,16 @@ _log = logging.getLogger("tfwave")
 class OffsetChoice:
     """The options of one training in waves, with the offset that they or a plan say, or one that is chosen once."""
 
-    def __init__(self, options: WaveOptions, planned: Waves | None = None) -> None:
-        """Nothing is measured yet; `planned` is where the options come from, if from a plan.
+    def __init__(self, options: WaveOptions) -> None:
+        """Nothing is measured yet.
 
         Raises:
             EnforcerError: as `check_pool`.
         """
         check_pool(options)
         self._options = options
-        self._waves = planned
-        self._is_checked = planned is None
+        self._waves = options.planned
+        self._is_checked = options.planned is None
 
     @property
     def offset(self) -> float | None:

@@ -9,6 +9,7 @@ from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import CostedFunction, function_costs
 from tfwave.distribute.servers import Servers
 from tfwave.errors import EnforcerError
+from tfwave.plan.fingerprint import first_difference
 from tfwave.plan.plan import Plan
 from tfwave.planner.overlap import StepLoad, choose_steps, step_load
 
@@ -42,6 +43,14 @@ class Drafter:
         if function.overlaps:
             self._refuse_proxies()
         return function
+
+    def mismatch(self, plan: Plan, function: FunctionGraph) -> str | None:
+        """Why a plan is not one for this function and these workers, in words; None if it is."""
+        planned = {order.channel.destination for order in plan.orders}
+        for device in self.devices:
+            if device not in planned:
+                return f"it orders nothing that arrives at '{device}'"
+        return first_difference(plan.graph, function.view)
 
     def start(self) -> None:
         """Begin a trace, everywhere or nowhere.

@@ -8,6 +8,7 @@ from typing import Any
 from tfwave.capture.wave_offset import OffsetChoice
 from tfwave.distribute.mirrored import waves_of
 from tfwave.errors import EnforcerError
+from tfwave.plan.plan import Plan
 from tfwave.runtime.waves.function import WaveFunction
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.replicas import replicas_inlined
@@ -42,6 +43,11 @@ class InWaves:
         return self._choice.offset
 
     @property
+    def plan(self) -> Plan | None:
+        """The waves as a plan, for another run, given or chosen; None before, and if a number says the offset."""
+        return None if self._choice.waves is None else Plan(waves=self._choice.waves)
+
+    @property
     def state(self) -> Any:
         """The variables of the further waves, for a checkpoint beside those of wave 0, which are the user's own."""
         return self._state.trackable
@@ -52,7 +58,8 @@ class InWaves:
         Raises:
             EnforcerError: no batch, or more than waves; or an iterator in place of a batch.
             PassError, GraphError: the step cannot run in waves; names the node.
-            PlanError: the offset is "auto", and two waves fit into the pool at none.
+            PlanError: the offset is "auto", and two waves fit into the pool at none; or the step is not what was
+                planned.
         """
         if not 1 <= len(batches) <= self.waves:
             raise EnforcerError(f"a call trains a batch for each of {self.waves} waves, not {len(batches)}")

@@ -4,6 +4,7 @@ from typing import Any, Literal, TypeVar
 
 from tfwave.capture.wave_offset import check_pool
 from tfwave.errors import EnforcerError
+from tfwave.plan.given import GivenPlan
 from tfwave.runtime.waves.options import Offset, WaveOptions
 
 Average = Literal["wave", "batch"]
@@ -13,7 +14,12 @@ _Strategy = TypeVar("_Strategy")
 
 
 def waves(
-    strategy: _Strategy, waves: int = 2, *, average: Average = "wave", offset: Offset = 0.0
+    strategy: _Strategy,
+    waves: int | None = None,
+    *,
+    average: Average = "wave",
+    offset: Offset | None = None,
+    plan: GivenPlan | None = None,
 ) -> _Strategy:
     """Have a `MirroredStrategy` train in waves: several batches in one call, each in the backward pass of the last.
 
@@ -21,17 +27,22 @@ def waves(
 
     Args:
         strategy: a `tf.distribute.MirroredStrategy`.
-        waves: how many batches a call trains, 2 to 64.
+        waves: how many batches a call trains, 2 to 64; 2 if nothing says otherwise.
         average: of gradients, "wave" (Wavelet's Eq. 1) or "batch" (as one large batch); see `in_waves`.
-        offset: the share of a wave's backward pass, 0 to 1, after which the next wave begins; "auto" is the least
-            with which two waves of one replica fit into the CPU's pool (`tfwave.colocate.limit_memory`).
+        offset: the share of a wave's backward pass, 0 to 1, after which the next wave begins, 0 if nothing says
+            otherwise; "auto" is the least with which two waves of one replica fit into the CPU's pool
+            (`tfwave.colocate.limit_memory`).
+        plan: says waves and offset in their place, or the name of its file; that of `InWaves.plan` of another run.
+            The first call raises a `PlanError` where the step is not the one that was planned.
 
     Raises:
         EnforcerError: no such strategy, a second time, or one wave; or an offset of "auto" without a limited pool,
             or for several replicas.
-        PassError: waves, average or offset out of range, or an offset of "auto" for other than two waves.
+        PassError: waves, average or offset out of range or beside a plan, or an offset of "auto" for other than
+            two waves.
+        PlanError: no such plan, or one without waves.
     """
-    options = WaveOptions(waves, average, offset)
+    options = WaveOptions.given(waves, average, offset, plan)
     _check(strategy, options)
     setattr(strategy, _ATTRIBUTE, options)
     return strategy

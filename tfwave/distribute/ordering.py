@@ -10,6 +10,7 @@ from tfwave.distribute.schedule import Schedule
 from tfwave.distribute.servers import Servers
 from tfwave.distribute.settings import Settings
 from tfwave.errors import EnforcerError
+from tfwave.plan.given import GivenPlan, order_of
 from tfwave.runtime.control.credentials import Credentials, find_credentials
 from tfwave.runtime.control.tf_config import (
     VARIABLE,
@@ -35,6 +36,7 @@ def order(  # noqa: PLR0913
     control: Mapping[str, Sequence[str]] | None = None,
     credentials: Credentials | None = None,
     trace_steps: int = 5,
+    plan: GivenPlan | None = None,
 ) -> _Strategy:
     """Have a `ParameterServerStrategy` move its tensors in the right order.
 
@@ -57,13 +59,16 @@ def order(  # noqa: PLR0913
             TF_CONFIG, or TensorFlow's ports plus 1000 (see `tfwave.runtime.control.tf_config`).
         credentials: for the control services; by default the token in TFWAVE_TOKEN, if there is one.
         trace_steps: for how many steps to measure, and then to trace.
+        plan: one of `Schedule.plans` of an earlier run, or its file. The function that it fits, for these workers,
+            is ordered by it as soon as it is measured; others are traced and planned.
 
     Raises:
         EnforcerError: no such strategy, a second time, an unknown policy, or, unless `enforcer` is "auto", servers
             that do not answer or order otherwise.
+        PlanError: no such plan, or one without an order.
         EnvironmentUnsupported: this TensorFlow cannot be watched.
     """
-    settings = Settings(policy, trace_steps)
+    settings = Settings(policy, trace_steps, None if plan is None else order_of(plan))
     _check_orderable(strategy)
     schedule, servers = _scheduled(strategy, control, credentials)
     setattr(strategy, _ATTRIBUTE, schedule)

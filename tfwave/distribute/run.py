@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from typing import Any
 from weakref import ref
 
-from tfwave.capture.function import function_name
-from tfwave.distribute.drafter import Drafter
+from tfwave.capture.function import FunctionGraph, function_name
+from tfwave.distribute.drafter import Draft, Drafter
 from tfwave.distribute.enforcement import Enforcement
 from tfwave.distribute.figures import Figures, FunctionStep, figures_of
 from tfwave.distribute.progress import Progress
@@ -138,8 +138,19 @@ class ScheduleRun:
         if len(cut.pulls) > 1:
             progress = Progress(len(self._drafter.devices), self.settings.trace_steps)
             self._functions[cut.name] = ScheduledFunction(
-                ref(concrete.graph), cut, progress, self._drafter, self._enforcement
+                ref(concrete.graph), cut, progress, self._drafter, self._enforcement, self._known(cut)
             )
+
+    def _known(self, cut: FunctionGraph) -> Draft | None:
+        """What is planned already, if it is this function's."""
+        plan = self.settings.plan
+        if plan is None:
+            return None
+        reason = self._drafter.mismatch(plan, cut)
+        if reason is None:
+            return Draft(plan, None)
+        _log.warning("tfwave: %s is traced, as the plan does not fit it: %s", cut.name, reason)
+        return None
 
     def _count_steps(self) -> None:
         """Steps that run beside the trace of another function tell nothing: it slows them down."""

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from tfwave.errors import EnforcerError
 from tfwave.order.registry import find_policy
+from tfwave.plan.plan import Plan
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A policy's name, and for how many steps of each worker to measure, then to trace.
+    """A policy's name, for how many steps of each worker to measure, then to trace, and what is planned already.
 
     Raises:
         TfwaveError: an unknown policy, or no step.
@@ -16,6 +17,7 @@ class Settings:
 
     policy: str = "tac"
     trace_steps: int = 5
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be planned with."""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 from tfwave.distribute.mirrored import Average, is_mirrored, waves
 from tfwave.distribute.ordering import Enforcer, order
 from tfwave.errors import EnforcerError
+from tfwave.plan.given import GivenPlan
 from tfwave.runtime.control.credentials import Credentials
 from tfwave.runtime.waves.options import Offset
 
@@ -23,18 +24,26 @@ def wrap(
     control: Mapping[str, Sequence[str]] | None = ...,
     credentials: Credentials | None = ...,
     trace_steps: int = ...,
+    plan: GivenPlan | None = ...,
 ) -> _Strategy: ...
 @overload
-def wrap(strategy: _Strategy, *, waves: int, average: Average = ..., offset: Offset = ...) -> _Strategy: ...
+def wrap(
+    strategy: _Strategy,
+    *,
+    waves: int | None = ...,
+    average: Average = ...,
+    offset: Offset | None = ...,
+    plan: GivenPlan | None = ...,
+) -> _Strategy: ...
 def wrap(strategy: _Strategy, **options: Any) -> _Strategy:
     """Have a `ParameterServerStrategy` move its tensors in the right order, or a `MirroredStrategy` train in waves.
 
     The first is `tfwave.distribute.order`, the second `tfwave.distribute.waves`: they say what the options are.
-    `waves` must be given, as waves change what is trained. The same strategy is returned.
+    `waves` or a `plan` must be given, as waves change what is trained. The same strategy is returned.
 
     Raises:
         EnforcerError: an option that is for the other kind of strategy, whatever its value, a `MirroredStrategy`
-            without `waves`, or as `order` and `waves` say.
+            without `waves` and `plan`, or as `order` and `waves` say.
         PassError, EnvironmentUnsupported: as `waves` and `order` say.
     """
     kind = type(strategy).__name__
@@ -42,8 +51,10 @@ def wrap(strategy: _Strategy, **options: Any) -> _Strategy:
         _refuse(options, waves, order, f"is for the waves of a MirroredStrategy, and this is a {kind}")
         return order(strategy, **options)
     _refuse(options, order, waves, f"orders what parameter servers send, and a {kind} has none")
-    if "waves" not in options:
-        raise EnforcerError(f"a {kind} has no transfers to order, it trains in waves: give waves=2")
+    if options.keys().isdisjoint(("waves", "plan")):
+        raise EnforcerError(
+            f"a {kind} has no transfers to order, it trains in waves: give waves=2, or a plan"
+        )
     return waves(strategy, **options)
 
 

@@ -9,9 +9,8 @@ from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.wave_ready import check_waves
 from tfwave.keras.wave_steps import WaveSteps
-from tfwave.plan.given import GivenPlan, section_of
+from tfwave.plan.given import GivenPlan
 from tfwave.plan.plan import Plan
-from tfwave.plan.waves import Waves
 from tfwave.runtime.waves.options import Offset, WaveOptions
 from tfwave.runtime.waves.state import WaveState
 
@@ -66,9 +65,8 @@ class TickTockCallback(Hooks):
             EnforcerError: the offset is "auto", and the CPU's pool has no limit.
         """
         super().__init__()
-        planned = None if plan is None else section_of(plan, Waves)
-        self._options = WaveOptions.given(waves, average, offset, planned)
-        self._choice = OffsetChoice(self._options, planned)
+        self._options = WaveOptions.given(waves, average, offset, plan)
+        self._choice = OffsetChoice(self._options)
         self._state = WaveState()
         self._trained: Any = None
         self._before: Any = None

@@ -27,8 +27,24 @@ def section_of(given: GivenPlan, kind: type[_Section]) -> _Section:
     Raises:
         PlanError: as `load_plan`, or the plan lacks it; says what makes one.
     """
-    plan = given if isinstance(given, Plan) else load_plan(given)
+    plan = _as_plan(given)
     for section in (plan.groups, plan.waves, plan.placement):
         if isinstance(section, kind):
             return section
     raise PlanError(f"the plan {_LACKS[kind]}")
+
+
+def order_of(given: GivenPlan) -> Plan:
+    """The plan, of which the order is wanted.
+
+    Raises:
+        PlanError: as `load_plan`, or it has none; says what makes one.
+    """
+    plan = _as_plan(given)
+    if not plan.has_order:
+        raise PlanError("the plan orders no transfers: make one that does with `tfwave plan BUNDLE -o FILE`")
+    return plan
+
+
+def _as_plan(given: GivenPlan) -> Plan:
+    return given if isinstance(given, Plan) else load_plan(given)

@@ -7,6 +7,7 @@ from typing import Literal
 from tfwave.errors import PassError
 from tfwave.passes.base import GraphPass
 from tfwave.passes.text import build_pass
+from tfwave.plan.given import GivenPlan, section_of
 from tfwave.plan.waves import Waves
 
 AUTO = "auto"
@@ -29,6 +30,8 @@ class WaveOptions:
     waves: int = _WAVES
     average: str = "wave"
     offset: Offset = _OFFSET
+    planned: Waves | None = None
+    """By which waves and offset are what they are, if by a plan."""
 
     def __post_init__(self) -> None:
         """Refuse options out of range."""
@@ -44,19 +47,21 @@ class WaveOptions:
 
     @classmethod
     def given(
-        cls, waves: int | None, average: str, offset: Offset | None, planned: Waves | None
+        cls, waves: int | None, average: str, offset: Offset | None, plan: GivenPlan | None
     ) -> "WaveOptions":
         """The options of a user, who says waves and offset, or has a plan that does.
 
         Raises:
             PassError: as above; or one is given beside a plan.
+            PlanError: no such plan, or one without waves.
         """
-        if planned is None:
+        if plan is None:
             return cls(_WAVES if waves is None else waves, average, _OFFSET if offset is None else offset)
         for option, value in (("waves", waves), ("offset", offset)):
             if value is not None:
                 raise PassError(f"the option {option} is {value}, and the plan says it, too: leave it out")
-        return cls(planned.count, average, planned.offset)
+        planned = section_of(plan, Waves)
+        return cls(planned.count, average, planned.offset, planned)
 
     @property
     def is_auto(self) -> bool:
