@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import pytest
@@ -26,6 +27,7 @@ from tfwave.memory.profile import OpMemory
 from tfwave.memory.slots import room
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob
+from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.ledger import LedgerFigures, LedgerJob
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace
 from tfwave.runtime.trace.xplane import OpRun
@@ -174,6 +176,24 @@ def test_advice_on_jobs_that_fit_and_that_do_not() -> None:
     assert narrow.batch_scale < 1
 
 
+def test_advice_keeps_what_running_the_jobs_keeps() -> None:
+    """10 bytes of variables, which are in the pool, once more for their new values; and a constant."""
+    constant = job_step("j", 50, resident=10)
+    node = constant.view.nodes[0]
+    node.op = "Const"
+    node.attr["value"].tensor.tensor_content = b"1234"
+    step = replace(constant, view=GraphView.of(GraphDef(node=constant.view.nodes)))
+    found = advise([step], 1000)
+    assert found.kept_bytes == 10 + node.attr["value"].ByteSize()
+    assert found.plan is not None
+    assert found.plan.limit_bytes == 1000 - found.kept_bytes
+    narrow = advise([step], found.kept_bytes)
+    assert (narrow.fits, "are kept for the jobs' variables and constants alone" in narrow.why) == (
+        False,
+        True,
+    )
+
+
 def test_advice_needs_jobs_with_names_of_their_own() -> None:
     with pytest.raises(PlanError, match="there is no job"):
         advise([], 100)
@@ -198,7 +218,7 @@ def test_what_the_pool_of_a_captured_job_held_besides_is_resident(in_pool: int, 
     step.run("a", 0, (60, 1), allocated=[60])
     step.stats.dev_stats[0].node_stats[0].memory[0].allocator_bytes_in_use = in_pool
     found = captured_step("job", bundle_of([graph(("a", "Fill", []))], step.stats))
-    assert (found.name, found.profile.resident, found.profile.peak) == ("job", resident, resident + 60)
+    assert (found.name, found.resident, found.profile.peak) == ("job", resident, 60)
 
 
 def test_a_job_has_a_name() -> None:

@@ -79,6 +79,7 @@ def _document(found: Advice) -> dict[str, Any]:
         "fits": found.fits,
         "why": found.why,
         "limit_bytes": found.limit_bytes,
+        "kept_bytes": found.kept_bytes,
         "batch_scale": found.batch_scale,
         "jobs": [
             {
@@ -147,7 +148,9 @@ def _verdict(found: Advice) -> str:
     plan = found.plan
     if plan is None:
         return f"does not fit: {found.why}"
-    fits = f"fits: predicted peak {in_words(plan.peak_bytes)} of {in_words(found.limit_bytes)}"
+    fits = f"fits: predicted peak {in_words(plan.peak_bytes)} of {in_words(plan.limit_bytes)}"
+    if found.kept_bytes:
+        fits += f" ({in_words(found.kept_bytes)} are kept for new values of variables and for constants)"
     times = f"{milliseconds(plan.seconds)} for a step of each, {milliseconds(plan.in_turn_seconds)} in turn"
     if plan.is_in_turn:
         return f"{fits}; no gain expected, as {_why_in_turn(found)}: {times}"

@@ -8,6 +8,7 @@ from functools import cached_property
 from tfwave.capture.bundle import Bundle
 from tfwave.capture.costs import bundle_costs
 from tfwave.capture.memory import captured_memory
+from tfwave.colocate.profile import constant_bytes
 from tfwave.errors import PlanError
 from tfwave.memory.colocation import Colocation, JobStep, colocate, is_worth
 from tfwave.memory.groups import levelled
@@ -15,6 +16,7 @@ from tfwave.memory.schedule import in_turn, modelled_seconds
 from tfwave.memory.slots import can_finish
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import UNKNOWN_SHARE, GroupedJob, Groups, NodeGroup, Turn, nothing_done
+from tfwave.sizes import in_words
 
 _PARTS = 100
 
@@ -26,12 +28,14 @@ class Advice:
     Attributes:
         steps: of each job, as captured.
         limit_bytes: of the memory.
+        kept_bytes: of that, what is left free for new values of variables and for second instances (`kept_bytes`).
         plan: how they run; None where they do not fit.
         why: they do not fit; empty where they do.
     """
 
     steps: tuple[JobStep, ...]
     limit_bytes: int
+    kept_bytes: int
     plan: Colocation | None
     why: str = ""
 
@@ -65,34 +69,48 @@ class Advice:
     @cached_property
     def batch_scale(self) -> float:
         """How many times as large as captured all batches could be, at most; an estimate (see `largest_scale`)."""
-        return largest_scale(list(self.whole.values()), self.limit_bytes)
+        return largest_scale(list(self.whole.values()), self.limit_bytes - self.kept_bytes)
 
     @cached_property
     def alone_scales(self) -> Mapping[str, float]:
         """The same of each job, if it had the memory for itself."""
-        return {name: largest_scale([job], self.limit_bytes) for name, job in self.whole.items()}
+        kept = {step.name: kept_bytes(step) for step in self.steps}
+        return {name: largest_scale([job], self.limit_bytes - kept[name]) for name, job in self.whole.items()}
 
 
 def captured_step(name: str, bundle: Bundle, device: str | None = None) -> JobStep:
     """The step of a job that was captured: that with the highest peak.
 
-    What its pool held besides counts as resident: constants, and what a pool gives variables beyond what they need.
-    So capture a job in a process of its own.
+    What its pool held besides counts, too: constants, and what a pool gives variables beyond what they need. So
+    capture a job in a process of its own.
 
     Raises:
         BundleError: as `captured_memory`.
     """
     captured = captured_memory(bundle, device)
-    profile = captured.memory.profile
-    resident = profile.resident + max(0, captured.others or 0)
+    besides = max(0, captured.others or 0)
     share = bundle.manifest.compute_share or UNKNOWN_SHARE
     return JobStep(
-        name, bundle.view, replace(profile, resident=resident), bundle_costs(bundle), compute_share=share
+        name,
+        bundle.view,
+        captured.memory.profile,
+        bundle_costs(bundle),
+        compute_share=share,
+        besides=besides,
     )
 
 
+def kept_bytes(step: JobStep) -> int:
+    """What `tfwave.colocate.run` leaves free for a job besides: see there.
+
+    Its variables once more, whose new values the pool gives up to twice what they need, and the constants of the
+    step's instance with barriers.
+    """
+    return step.profile.resident + constant_bytes(step.view.nodes)
+
+
 def advise(steps: Sequence[JobStep], limit_bytes: int) -> Advice:
-    """Plan jobs into a memory; that they do not fit is an answer.
+    """Plan jobs into a memory, with what `tfwave.colocate.run` keeps free there; that they do not fit is an answer.
 
     Raises:
         PlanError: no job, or two of one name.
@@ -102,10 +120,20 @@ def advise(steps: Sequence[JobStep], limit_bytes: int) -> Advice:
     nothing_done([GroupedJob(step.name, (), 0) for step in steps])
     if not steps:
         raise PlanError("there is no job to plan: give one or more")
+    kept = sum(map(kept_bytes, steps))
     try:
-        return Advice(tuple(steps), limit_bytes, colocate(steps, limit_bytes))
+        return Advice(tuple(steps), limit_bytes, kept, colocate(steps, _above(kept, limit_bytes)))
     except PlanError as err:
-        return Advice(tuple(steps), limit_bytes, None, str(err))
+        return Advice(tuple(steps), limit_bytes, kept, None, str(err))
+
+
+def _above(kept: int, limit_bytes: int) -> int:
+    if kept >= limit_bytes:
+        raise PlanError(
+            f"{in_words(kept)} are kept for the jobs' variables and constants alone, and the limit is "
+            f"{in_words(limit_bytes)}: raise it"
+        )
+    return limit_bytes - kept
 
 
 def largest_scale(jobs: Sequence[GroupedJob], limit_bytes: int) -> float:

@@ -172,7 +172,7 @@ class _Colocating:
 
     def _left(self, steps: Iterable[ReadyJob | ProfiledStep]) -> int:
         """The limit without what is in the pool, and without what instances with barriers will have."""
-        return self.limit - pool_in_use() - sum(constant_bytes(each.item.graph) for each in steps)
+        return self.limit - pool_in_use() - sum(constant_bytes(each.item.graph.node) for each in steps)
 
     def _planned(self, profiled: Mapping[str, ProfiledStep]) -> Colocation | None:
         """A plan for the jobs that fit; the others end."""

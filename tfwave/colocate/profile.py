@@ -1,7 +1,7 @@
 """From traced steps of a job to what a plan is made of."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tfwave.capture.memory.traced import traced_memory
@@ -12,7 +12,7 @@ from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import JobStep
 from tfwave.plan.fingerprint import GraphPrint
-from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.proto.tensorflow_pb2 import NodeDef
 from tfwave.runtime.trace.memory import MemoryTrace
 
 
@@ -25,9 +25,10 @@ class ProfiledStep:
     graph: GraphPrint
 
 
-def constant_bytes(graph: GraphDef) -> int:
-    """What another instance of a graph holds for good."""
-    return sum(node.attr["value"].ByteSize() for node in graph.node if node.op == "Const")
+def constant_bytes(nodes: Iterable[NodeDef]) -> int:
+    """What another instance of a graph with these nodes holds for good."""
+    values = (node.attr["value"] for node in nodes if node.op == "Const" and "value" in node.attr)
+    return sum(value.ByteSize() for value in values)
 
 
 def find_graph(name: str, seen: Sequence[GraphItem], traces: Sequence[MemoryTrace]) -> GraphItem:

@@ -42,7 +42,8 @@ _Candidate = tuple[Sequence[GroupedJob], tuple[Slot, ...]]
 class JobStep:
     """One step of a job that shares a device with others: its graph, and what its ops take, in bytes and seconds.
 
-    `slowed_at_most` and `compute_share` are as in `GroupedJob`.
+    `slowed_at_most` and `compute_share` are as in `GroupedJob`. `besides` are the bytes that the job holds in the
+    pool beside what its profile tells: constants, and what the pool gives variables beyond what they need.
 
     Raises:
         PlanError: as `check_shares`.
@@ -54,6 +55,7 @@ class JobStep:
     costs: Costs
     slowed_at_most: float | None = None
     compute_share: float = UNKNOWN_SHARE
+    besides: int = 0
 
     def __post_init__(self) -> None:
         """Refuse shares that are none."""
@@ -61,7 +63,12 @@ class JobStep:
 
     def in_groups(self, groups: tuple[NodeGroup, ...]) -> GroupedJob:
         """The job, with its step in these groups."""
-        return GroupedJob(self.name, groups, self.profile.resident, self.slowed_at_most, self.compute_share)
+        return GroupedJob(self.name, groups, self.resident, self.slowed_at_most, self.compute_share)
+
+    @property
+    def resident(self) -> int:
+        """The bytes that the job holds between its steps."""
+        return self.profile.resident + self.besides
 
 
 @dataclass(frozen=True)

@@ -107,9 +107,9 @@ class Bench:
 
     def _fitting(self, model: str, batch: int, limit: int) -> int:
         """The batch whose peak is the limit, if each example takes what it takes in this one."""
-        profile = self.work.profile(model, batch).step.profile
-        each = (profile.peak - profile.resident) / batch
-        return int((limit - profile.resident) / each)
+        step = self.work.profile(model, batch).step
+        each = (step.profile.peak - step.profile.resident) / batch
+        return int((limit - step.resident) / each)
 
     def scale(self, pair: str, limit: int) -> Scale:
         models = tuple(pair.split("+"))

@@ -63,7 +63,7 @@ class Profile:
         places = {node: number for number, own in members.items() for unit in own for node in unit.nodes}
         done = self.levels.replay.at(places)
         groups = tuple([_group(own, done[number]) for number, own in sorted(members.items())])
-        return GroupedJob(name, groups, self.step.profile.resident)
+        return GroupedJob(name, groups, self.step.resident)
 
 
 def _group(units: Sequence[Unit], done: Sequence[OpMemory]) -> NodeGroup:
@@ -217,7 +217,7 @@ def _prefixed(graph: GraphDef, name: str) -> GraphDef:
 def _cut(name: str, profile: Profile, parts: int) -> GroupedJob:
     rise = sum(group.transient for group in profile.levels.whole)
     groups = profile.levels.cut(max(1, -(-rise // parts)))
-    return GroupedJob(name, groups, profile.step.profile.resident)
+    return GroupedJob(name, groups, profile.step.resident)
 
 
 def _at_peak(name: str, profile: Profile) -> GroupedJob:

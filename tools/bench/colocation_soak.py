@@ -255,7 +255,7 @@ def soak(iterations: int, seed: int) -> dict[str, object]:
     alone = {job.name: _alone(job, batches) for job in jobs}
     lives = [Life(tfwave.colocate.Job(job.name, job.step, [batches[0]] * FIRST_STEPS)) for job in jobs]
     steps = [_found(measure(life), life) for life in lives]
-    limit = parse_size(POOL) - pool_in_use() - sum(constant_bytes(step.item.graph) for step in steps)
+    limit = parse_size(POOL) - pool_in_use() - sum(constant_bytes(step.item.graph.node) for step in steps)
     plan = colocate([step.step for step in steps], limit)
     visitors: list[Visitor] = []
     with open_ledger(plan, limit, HANGS_SECONDS) as ledger:
