@@ -31,7 +31,7 @@ def among_inputs() -> Iterator[None]:
 
 
 def _overlap(workers: int) -> str:
-    return json.dumps(asdict(advise_overlap(load_bundle("bert_job"), workers)), indent=1) + "\n"
+    return json.dumps(asdict(advise_overlap(load_bundle("bert_training"), workers)), indent=1) + "\n"
 
 
 CASES: dict[str, Callable[[], str]] = {
