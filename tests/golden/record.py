@@ -9,10 +9,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from tests.golden.kept import keep_steps, pack_bundle, pack_graph
-from tests.numerics.corpus.places import Places
+from tests.numerics.corpus import load
+from tests.numerics.corpus.places import Places, set_up
+from tests.numerics.partitioned import partitioned
 from tfwave import Bundle, GraphItem, load_bundle
 from tfwave.capture.bundle import save_bundle
 from tfwave.demo.network import NamespaceNetwork
@@ -20,14 +23,11 @@ from tfwave.demo.network import NamespaceNetwork
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = Places("/job:worker/task:0", ("/job:ps/task:0", "/job:ps/task:1"), "/job:ps", "grpc://unused")
 """So that graphs of sessions name tasks; nothing runs."""
+SMALL = ("ports", "branches", "control_edges", "strings", "calls")
 SESSIONS = (
     ("resnet50_step", "tf_keras_step", "build", {"network": "ResNet50", "image": 64}),
     ("lstm_step_v1", "lstm", "build_v1", {}),
-    *(
-        (f"small_{kind}", "small_session", f"build_{kind}", {})
-        for kind in ("ports", "branches", "control_edges")
-    ),
-    *((f"small_{kind}", "small_session", f"build_{kind}", {}) for kind in ("strings", "calls")),
+    *((f"small_{kind}", "small_session", f"build_{kind}", {}) for kind in SMALL),
 )
 FUNCTIONS = (
     "keras3_step",
@@ -60,12 +60,6 @@ def main() -> None:
 
 
 def _graphs() -> Iterator[tuple[str, GraphItem]]:
-    from importlib import import_module
-
-    from tests.numerics.corpus import load
-    from tests.numerics.corpus.places import set_up
-    from tests.numerics.partitioned import partitioned
-
     set_up()
     for name, module, build, options in SESSIONS:
         make = getattr(import_module(f"tests.numerics.corpus.{module}"), build)
