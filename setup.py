@@ -11,6 +11,7 @@ TENSORFLOW = ">=2.19,<2.22"  # tfwave.runtime.native.SUPPORTED
 PLOT = ["matplotlib>=3.8"]
 TEST = [
     *PLOT,
+    "griffelib>=2.0",
     "hypothesis>=6.100",
     "networkx>=3.2",
     "pytest>=8.2",

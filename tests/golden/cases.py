@@ -12,6 +12,8 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from tests.golden.api import public_api
+from tests.golden.cli import public_commands, public_passes
 from tests.golden.commands import COMMANDS, said
 from tests.golden.kept import steps, unpack
 from tests.golden.rewrites import rewrites
@@ -29,13 +31,16 @@ def among_inputs() -> Iterator[None]:
 
 
 def _overlap(workers: int) -> str:
-    return json.dumps(asdict(advise_overlap(load_bundle("bert_job"), workers)), indent=1) + "\n"
+    return json.dumps(asdict(advise_overlap(load_bundle("bert_training"), workers)), indent=1) + "\n"
 
 
 CASES: dict[str, Callable[[], str]] = {
     **{f"commands/{name}": partial(said, name) for name in COMMANDS},
     **{f"rewrites/{name}": partial(rewrites, name) for name in steps()},
     **{f"library/advise_overlap_{workers}": partial(_overlap, workers) for workers in (1, 4)},
+    "api/python": public_api,
+    "api/commands": public_commands,
+    "api/passes": public_passes,
 }
 """Golden -> its text, made in the directory of `among_inputs`."""
 

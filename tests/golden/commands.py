@@ -10,7 +10,8 @@ from tests.golden.kept import steps
 from tfwave import TfwaveError
 from tfwave.cli.app import app
 
-_JOB, _GRU, _RESNET = "bert_job", "gru_alone", "resnet_alone"
+_JOB, _SERVED = "bert_training", "vgg_inference"
+_GRU, _RESNET = "gru_alone", "resnet_alone"
 _GRAPHS = (
     "lstm_step_v1",
     "resnet50_step",
@@ -23,11 +24,14 @@ _POLICIES = ("tic", "tac", "fifo", "random", "reverse", "exact", "search")
 _SERVER, _WORKER = (
     f"/job:{task}/device:CPU:0" for task in ("ps/replica:0/task:1", "worker/replica:0/task:0")
 )
-_MOST_LINES = 700
+_MOST_LINES = 1700
 
 COMMANDS = {
     "inspect_job": f"inspect {_JOB} --json",
     **{f"plan_job_{policy}": f"plan {_JOB} --policy {policy} --json" for policy in _POLICIES},
+    **{
+        f"plan_inference_{policy}": f"plan {_SERVED} --policy {policy} --json" for policy in ("tac", "search")
+    },
     "plan_job_random_seed_3": f"plan {_JOB} --policy random --seed 3 --json",
     "plan_job_to_a_server": f"plan {_JOB} --device {_SERVER} --json",
     "plan_job_for_3_workers": f"plan {_JOB} --workers 3 --json",
@@ -39,20 +43,23 @@ COMMANDS = {
     ),
     "simulate_one_server": f"simulate {_JOB} --servers 1 --batch-scale 2 --latency 50us --json",
     "simulate_balanced": f"simulate {_JOB} --servers 3 --balance --policy tic --json",
+    "simulate_inference": f"simulate {_SERVED} --sweep bandwidth=500mbit,2gbit --servers 1 --json",
     "balance_job": f"balance {_JOB} --json",
     "balance_job_on_3_servers": f"balance {_JOB} --servers 3 --json",
     "balance_lstm_step_v1": "balance lstm_step_v1.pb --json",
     "memory_of_the_worker": f"memory {_JOB} --device {_WORKER} --json",
     "memory_gru": f"memory {_GRU} --top 5 --json",
     "memory_resnet": f"memory {_RESNET} --top 5 --json",
-    "waves_gru": f"waves {_GRU} --memory 48MiB --json",
-    "waves_resnet": f"waves {_RESNET} --memory 80MiB --json",
-    "waves_resnet_idle": f"waves {_RESNET} --memory 80MiB --compute-share 0.3 --sync-ms 20 --json",
-    "waves_resnet_steady": f"waves {_RESNET} --memory 1GiB --compute-share 0.3 --pace steady --json",
+    "waves_gru": f"waves {_GRU} --memory 16MiB --json",
+    "waves_gru_in_more_memory": f"waves {_GRU} --memory 48MiB --json",
+    "waves_resnet": f"waves {_RESNET} --memory 128MiB --json",
+    "waves_resnet_steady": f"waves {_RESNET} --memory 80MiB --compute-share 0.3 --sync-ms 20 --pace steady --json",
     "waves_without_room": f"waves {_RESNET} --memory 16MiB --json",
     "colocate_beside": f"colocate {_GRU} {_RESNET} --memory 128MiB --json",
-    "colocate_tightly": f"colocate {_GRU} {_RESNET} --memory 66MiB --json",
-    "colocate_twice": f"colocate {_GRU} {_GRU} --memory 10MiB --json",
+    "colocate_in_turn": f"colocate {_GRU} {_RESNET} --memory 66MiB --json",
+    "colocate_in_groups": f"colocate {_GRU} {_GRU} --memory 16MiB --json",
+    "colocate_large_in_groups": f"colocate {_RESNET} {_RESNET} --memory 160MiB --json",
+    "colocate_four": f"colocate {_GRU} {_GRU} {_GRU} {_RESNET} --memory 70MiB --json",
     "colocate_without_room": f"colocate {_GRU} {_RESNET} --memory 32MiB --json",
     "colocate_of_two_devices": f"colocate {_JOB} {_GRU} --memory 32MiB --json",
 }

@@ -29,7 +29,6 @@ _PASSES = (
 """Of each graph; what a pass refuses is told as well."""
 _FEWER = {
     "resnet50_step": (
-        "cut",
         "split_variables,cross_step{steps=2}",
         "tick_tock",
         "recv_priority,ack_window{window=2}",
