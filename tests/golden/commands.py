@@ -56,10 +56,10 @@ COMMANDS = {
     "waves_resnet_steady": f"waves {_RESNET} --memory 80MiB --compute-share 0.3 --sync-ms 20 --pace steady --json",
     "waves_without_room": f"waves {_RESNET} --memory 16MiB --json",
     "colocate_beside": f"colocate {_GRU} {_RESNET} --memory 128MiB --json",
-    "colocate_in_turn": f"colocate {_GRU} {_RESNET} --memory 66MiB --json",
+    "colocate_in_turn": f"colocate {_GRU} {_RESNET} --memory 70MiB --json",
     "colocate_in_groups": f"colocate {_GRU} {_GRU} --memory 16MiB --json",
     "colocate_large_in_groups": f"colocate {_RESNET} {_RESNET} --memory 160MiB --json",
-    "colocate_four": f"colocate {_GRU} {_GRU} {_GRU} {_RESNET} --memory 70MiB --json",
+    "colocate_four": f"colocate {_GRU} {_GRU} {_GRU} {_RESNET} --memory 76MiB --json",
     "colocate_without_room": f"colocate {_GRU} {_RESNET} --memory 32MiB --json",
     "colocate_of_two_devices": f"colocate {_JOB} {_GRU} --memory 32MiB --json",
 }

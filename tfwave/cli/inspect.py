@@ -30,7 +30,7 @@ from tfwave.sizes import in_words
 
 
 def inspect_command(
-    graph: Annotated[str | None, typer.Argument(help=GRAPH_HELP, metavar="[GRAPH|BUNDLE]")] = None,
+    graph: Annotated[str | None, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")] = None,
     plan: Annotated[
         Path | None, typer.Option(help="Show this plan; with a graph, check that it belongs to that.")
     ] = None,

@@ -41,13 +41,19 @@ def ready(life: Life, planned: PlannedJob) -> ReadyJob | None:
     if life.ended:
         return None
     try:
-        return _found(planned, made)
+        return found(planned, made)
     except TfwaveError as error:
         life.fail(error)
         return None
 
 
-def _found(planned: PlannedJob, made: FirstStep) -> ReadyJob:
+def found(planned: PlannedJob, made: FirstStep) -> ReadyJob:
+    """The planned job in what TensorFlow made of its step.
+
+    Raises:
+        EnforcerError: TensorFlow's optimizer did not run, or left a group without its ops.
+        PlanError: the step is another one.
+    """
     name = planned.job.name
     if not made.optimized:
         raise EnforcerError(f"no graph of the job '{name}' was seen: let TensorFlow's graph optimizer run")
