@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tfwave.errors import PlanError
-from tfwave.files import first_fault, write_whole
+from tfwave.files import first_fault, read_file, write_whole
 
 PLACEMENT_VERSION = 1
 
@@ -67,7 +67,7 @@ def load_placement(path: str | Path) -> Placement:
         PlanError: the file cannot be read, is no placement, or is of another version; names it.
     """
     try:
-        document = _Document.model_validate_json(Path(path).read_bytes())
+        document = _Document.model_validate_json(read_file(path))
     except OSError as error:
         raise PlanError(f"cannot read placement '{path}': {error.strerror}") from error
     except ValidationError as error:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
-from tfwave.files import write_whole
+from tfwave.files import read_file, write_whole
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import GraphPrint
@@ -37,7 +37,7 @@ def load_plan(path: str | Path) -> Plan:
         PlanError: the file cannot be read, is not a plan, or breaks a plan's rules.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise PlanError(f"cannot read plan '{path}': {error.strerror}") from error
     try:
