@@ -108,7 +108,7 @@ def test_a_pipe_a_device_and_a_socket_are_not_read(tmp_path: Path, kind: str) ->
     os.mkfifo(pipe)
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(door))
-        for place, what in ((pipe, "a pipe"), (Path("/dev/zero"), "a device"), (door, "a socket")):
+        for place, what in ((door, "a socket"), (pipe, "a pipe"), (Path("/dev/zero"), "a device")):
             with pytest.raises(TfwaveError, match=f"'{place}'.*it is {what}, not a file: save"):
                 READERS[kind](place)
 
