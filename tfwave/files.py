@@ -1,8 +1,10 @@
-"""Files: written whole or not at all, and their digests."""
+"""Files: read if they are files, written whole or not at all, kept inside their directory; and their digests."""
 
+import errno
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,13 +17,59 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+LONGEST = 2**31 - 1
+"""Bytes of a file that is read, all at once: protobuf's limit, and far beyond any file that is not protobuf."""
+
+_OTHER_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def read_file(path: str | Path) -> bytes:
+    """The content of a plain file; a pipe or a device, which may never end, is not opened.
+
+    Raises:
+        OSError: it cannot be read, is no plain file, or is longer than `LONGEST`; the way out is in `strerror`.
+    """
+    found = os.stat(path)
+    kind = _OTHER_KINDS.get(stat.S_IFMT(found.st_mode))
+    if kind is not None:
+        raise OSError(errno.EINVAL, f"it is {kind}, not a file: save what it gives in a file", str(path))
+    if found.st_size > LONGEST:
+        raise OSError(errno.EFBIG, f"it is {found.st_size:,} bytes long, and at most {LONGEST:,} are read")
+    return Path(path).read_bytes()
+
+
+def check_inside(directory: Path) -> None:
+    """Refuse a directory that holds more than files and directories, and links to files in it.
+
+    Other links lead out of it, round in a loop, or nowhere.
+
+    Raises:
+        TfwaveError: it does; names the first such link, device or pipe.
+    """
+    top = real_path(directory)
+    for folder, folders, names in os.walk(directory):
+        for path in [Path(folder, name) for name in sorted(folders + names)]:
+            if path.is_symlink() and not (path.is_file() and top in real_path(path).parents):
+                raise TfwaveError(
+                    f"'{path}' is a link to '{path.readlink()}', not to a file in '{directory}': "
+                    "copy the directory with cp -rL and give the copy"
+                )
+            if not (path.is_file() or path.is_dir()):
+                raise TfwaveError(f"'{path}' is neither a file nor a directory: remove it from '{directory}'")
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hex.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: as `read_file`.
     """
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_file(path)).hexdigest()
 
 
 def overlap(one: Path, other: Path) -> bool:

@@ -8,8 +8,9 @@ from google.protobuf import text_format
 
 from tests.bundles import small_bundle
 from tests.containers import save, some_model
+from tests.fuzz.damage import any_field, damaged
 from tests.fuzz.invariants import any_plan, attempt, check_command
-from tests.fuzz.strategies import any_graph, any_pipeline, damaged, good_graph
+from tests.fuzz.strategies import any_graph, any_pipeline, good_graph
 from tfwave.capture.bundle import save_bundle
 from tfwave.plan.io import save_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
@@ -57,16 +58,27 @@ def _write_source(rng: random.Random, folder: Path, graph: GraphDef) -> Path:
             model = some_model()
             if rng.random() < 0.5:
                 model.meta_graphs[1].graph_def.CopyFrom(graph)
+            model.meta_graphs[0].MergeFromString(any_field(rng))
             path = save(model, folder / "model")
+            _plant_link(rng, path / "assets")
         case _:
             path = folder / "bundle"
             save_bundle(small_bundle(), path)
+            _plant_link(rng, path / "graphs")
     if rng.random() < 0.05:
         return folder / rng.choice(("nosuch", "x" * 300, "in.pb/x"))
     if rng.random() < 0.6:
-        file = path if path.is_file() else rng.choice(sorted(p for p in path.rglob("*") if p.is_file()))
+        file = path if path.is_file() else rng.choice(_files(path))
         file.write_bytes(damaged(rng, file.read_bytes()))
     return path
+
+
+def _plant_link(rng: random.Random, folder: Path) -> None:
+    """Now and then what is no file: a link that leads astray, or a pipe."""
+    if rng.random() < 0.2:
+        os.mkfifo(folder / "000")
+    elif rng.random() < 0.2:
+        os.symlink(rng.choice(("/", ".", "..", "/dev/zero", "000", "nowhere")), folder / "000")
 
 
 def _write_plan(rng: random.Random, folder: Path, graph: GraphDef) -> Path:
@@ -77,6 +89,10 @@ def _write_plan(rng: random.Random, folder: Path, graph: GraphDef) -> Path:
     if plan is None or rng.random() < 0.4:
         path.write_bytes(damaged(rng, path.read_bytes() if plan else b"{}"))
     return path
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(p for p in path.rglob("*") if p.is_file() and not p.is_symlink())
 
 
 def _any_out(rng: random.Random, folder: Path, source: Path) -> Path:

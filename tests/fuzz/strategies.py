@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from google.protobuf import text_format
 
+from tests.fuzz.damage import damaged
 from tests.graphs import SERVERS, WORKER, random_job
 from tests.uncut import random_uncut
 from tests.unit.test_functions import branch, call, graph_of, identity, loop
@@ -348,23 +349,6 @@ MUTATIONS: tuple[Mutation, ...] = (
         _shuffle,
     ),
 )
-
-
-def damaged(rng: random.Random, data: bytes) -> bytes:
-    """Bytes that were truncated, bit-flipped, cut out of or repeated; now and then as they were."""
-    found = bytearray(data)
-    for _ in range(rng.choice((0, 1, 1, 2, 8))):
-        at = rng.randrange(len(found)) if found else 0
-        match rng.randrange(4):
-            case 0:
-                del found[at:]
-            case 1 if found:
-                found[at] ^= 1 << rng.randrange(8)
-            case 2:
-                del found[at : at + rng.randint(1, 20)]
-            case _:
-                found[at:at] = found[at : at + rng.randint(1, 20)]
-    return bytes(found)
 
 
 def any_pipeline(rng: random.Random, graph: GraphDef) -> str:

@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.containers import field, files, graphs, save, some_graph, some_model, with_noop
+from tests.hostile import nested
+from tests.unit.test_files import files_of_at_most
 from tfwave.errors import GraphError
 from tfwave.graph.container import open_container
 from tfwave.graph.item import GraphItem
 from tfwave.graph.saved_model import SavedModelDirectory
 from tfwave.graph.verify import verify
+from tfwave.graph.wire import DEEPEST
 from tfwave.proto.tensorflow_pb2 import GraphDef, MetaGraphDef, SavedModel, TensorInfo
 
 
@@ -70,13 +73,12 @@ def test_an_earlier_saved_model_is_replaced_and_links_are_followed(tmp_path: Pat
 
 
 def test_links_within_a_saved_model_become_files(tmp_path: Path) -> None:
-    """A copy that is not elsewhere: caches of models are made of links."""
     source = save(some_model(), tmp_path / "in")
-    (source / "assets" / "vocab.txt").rename(tmp_path / "blob")
-    (source / "assets" / "vocab.txt").symlink_to("../../blob")
-    container = open_container(str(source))
+    (source / "assets" / "again.txt").symlink_to("vocab.txt")
+    (tmp_path / "link").symlink_to("in")
+    container = open_container(str(tmp_path / "link"))
     container.write(graphs(container), str(tmp_path / "out"))
-    copied = tmp_path / "out" / "assets" / "vocab.txt"
+    copied = tmp_path / "out" / "assets" / "again.txt"
     assert copied.read_text() == "a\nb\n"
     assert not copied.is_symlink()
 
@@ -118,10 +120,13 @@ def test_a_directory_of_other_files_is_kept(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_copied_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     source = save(some_model(), tmp_path / "in")
-    (source / "assets" / "gone").symlink_to("nowhere")
+    (source / "assets" / "long").write_bytes(bytes(5000))
     container = open_container(str(source))
-    with pytest.raises(GraphError, match=f"cannot copy '{source}/assets/gone' .*No such file"):
-        container.write([with_noop(item) for item in graphs(container)], str(tmp_path / "out"))
+    with (
+        files_of_at_most(1000),
+        pytest.raises(GraphError, match=f"cannot copy '{source}/assets/long' .*File too large"),
+    ):
+        container.write(graphs(container), str(tmp_path / "out"))
     assert [p.name for p in tmp_path.iterdir()] == ["in"]
 
 
@@ -146,12 +151,28 @@ def test_every_graph_must_be_given(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_deeply_nested_fields_are_read() -> None:
-    data = b"c"
-    for _ in range(3000):
-        size = len(data)
-        data = b"\x0a" + bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14]) + data
+def model_with(field_of_meta: bytes) -> SavedModel:
     meta = MetaGraphDef(graph_def=some_graph())
-    meta.MergeFromString(b"\x3a" + data[1:])
-    container = SavedModelDirectory.of(Path("m"), SavedModel(meta_graphs=[meta]))
+    meta.MergeFromString(field_of_meta)
+    return SavedModel(meta_graphs=[meta])
+
+
+def test_nested_fields_are_read_as_deep_as_protobuf_reads() -> None:
+    container = SavedModelDirectory.of(Path("m"), model_with(nested(DEEPEST, data=b"c")))
     assert graphs(container)[0].preserve == {"c"}
+    with pytest.raises(GraphError, match=r"'m/saved_model.pb': field 15 nests messages deeper than 100"):
+        SavedModelDirectory.of(Path("m"), model_with(nested(DEEPEST + 2)))
+
+
+def test_what_lies_beside_other_fields_is_read() -> None:
+    numbers = b"\x08\xff\x01" + b"\x11" + bytes(8) + b"\x1d" + bytes(4) + b"\x23" + field(5, b"use") + b"\x24"
+    container = SavedModelDirectory.of(Path("m"), model_with(field(9, numbers + field(6, b"^c:1"))))
+    assert graphs(container)[0].preserve == {"use", "c"}
+
+
+@pytest.mark.parametrize(
+    "broken", [b"\x08", b"\x08" + b"\xff" * 10, b"\x15abc", b"\x00\x00", b"\x0e", b"\x0a\x7f", b"\x0a"]
+)
+def test_what_is_no_message_holds_no_strings(broken: bytes) -> None:
+    container = SavedModelDirectory.of(Path("m"), model_with(field(9, field(1, b"use") + broken)))
+    assert graphs(container)[0].preserve == frozenset()

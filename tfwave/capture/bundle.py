@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tfwave.capture.step_stats import TransferRecord, transfer_records
 from tfwave.errors import BundleError
-from tfwave.files import sha256_of, whole_directory
+from tfwave.files import check_inside, read_file, sha256_of, whole_directory
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer, Transfers, find_transfers
 from tfwave.graph.view import GraphView
@@ -149,8 +149,10 @@ def load_bundle(path: str | Path) -> Bundle:
 
     Raises:
         BundleError: it is not a bundle, of another version, truncated or incomplete; names the file.
+        TfwaveError: as `check_inside`: nothing outside of it is read.
     """
     place = Path(path)
+    check_inside(place)
     manifest = _load_manifest(place / _MANIFEST)
     graphs = _load_messages(place / "graphs", GraphDef)
     steps = _load_messages(place / "steps", StepStats)
@@ -169,7 +171,7 @@ def is_bundle(path: Path) -> bool:
 
 def _load_manifest(path: Path) -> Manifest:
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
+        manifest = Manifest.model_validate_json(read_file(path))
     except OSError as error:
         raise BundleError(
             f"'{path.parent}' is not a capture bundle: {path.name}: {error.strerror}: give what "
@@ -187,9 +189,10 @@ def _load_manifest(path: Path) -> Manifest:
 def _check_sums(path: Path) -> None:
     """A message cut between two fields still parses: only its digest tells."""
     try:
-        listed = {line.rstrip("\n")[66:]: line[:64] for line in (path / _SUMS).open(errors="replace")}
+        lines = read_file(path / _SUMS).decode(errors="replace").split("\n")
     except OSError as error:
         raise BundleError(f"bundle '{path}' is incomplete: {_SUMS}: {error.strerror}") from error
+    listed = {line[66:]: line[:64] for line in lines if line}
     found = {str(file.relative_to(path)): sha256_of(file) for file in _messages(path)}
     for name in sorted(listed.keys() | found.keys()):
         if listed.get(name) != found.get(name):
@@ -213,7 +216,7 @@ def _load_messages(folder: Path, kind: type[_M]) -> tuple[_M, ...]:
     messages: list[_M] = []
     for file in sorted(folder.glob("*.pb")):
         try:
-            messages.append(kind.FromString(file.read_bytes()))
+            messages.append(kind.FromString(read_file(file)))
         except (DecodeError, OSError) as error:
             raise BundleError(f"'{file}' is damaged ({error}): capture the bundle again") from error
     return tuple(messages)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tfwave.cost.model import CostSource, vetted
 from tfwave.cost.table import Costs
 from tfwave.errors import CostError
-from tfwave.files import first_fault
+from tfwave.files import first_fault, read_file
 from tfwave.graph.view import GraphView
 
 
@@ -19,7 +19,7 @@ def load_costs(path: Path, view: GraphView) -> Costs:
             names the file and the entry.
     """
     try:
-        document = _Document.model_validate_json(path.read_bytes())
+        document = _Document.model_validate_json(read_file(path))
     except OSError as error:
         raise CostError(f"cannot read the costs file '{path}': {error.strerror}") from error
     except ValidationError as error:

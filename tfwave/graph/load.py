@@ -1,5 +1,6 @@
 """Reading GraphDefs: binary or text, from a file or standard input."""
 
+import io
 import sys
 from pathlib import Path
 
@@ -7,11 +8,14 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from tfwave.errors import GraphError
+from tfwave.files import read_file
 from tfwave.graph.item import GraphItem
-from tfwave.graph.serialize import check_size
+from tfwave.graph.serialize import PROTOBUF_LIMIT, check_size
+from tfwave.graph.wire import DEEPEST
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 STANDARD_INPUT = "-"
+_PART = 2**20
 
 
 def load_graph(source: str | Path) -> GraphItem:
@@ -30,13 +34,21 @@ def read_bytes(source: str | Path) -> bytes:
     Raises:
         GraphError: it cannot be read, or is longer than protobuf allows; names it.
     """
-    if str(source) == STANDARD_INPUT:
-        return sys.stdin.buffer.read()
     try:
+        if str(source) == STANDARD_INPUT:
+            return _read_standard_input()
         check_size(Path(source).stat().st_size, str(source))
-        return Path(source).read_bytes()
+        return read_file(source)
     except OSError as error:
         raise GraphError(f"cannot read graph '{source}': {error.strerror}") from error
+
+
+def _read_standard_input() -> bytes:
+    """All of it, or, as it may never end, little more than is allowed."""
+    data = io.BytesIO()
+    while data.tell() <= PROTOBUF_LIMIT and (part := sys.stdin.buffer.read(_PART)):
+        data.write(part)
+    return data.getvalue()
 
 
 def parse_graph(data: bytes, name: str) -> GraphDef:
@@ -57,20 +69,35 @@ def decode_graph(data: bytes, name: str) -> tuple[GraphDef, bool]:
     check_size(len(data), name)
     if not data.strip():
         raise GraphError(f"graph '{name}' is empty: expected a GraphDef in binary or text form")
-    text = _parse_text(data)
+    text = _parse_text(data, name)
     graph = _parse_binary(data, name) if text is None else text
     if not graph.node:
         raise GraphError(f"graph '{name}' has no nodes")
     return graph, text is not None
 
 
-def _parse_text(data: bytes) -> GraphDef | None:
+def _parse_text(data: bytes, name: str) -> GraphDef | None:
     if not data.lstrip().startswith((b"node", b"versions", b"library", b"#", b"version")):
         return None
     try:
-        return text_format.Parse(data.decode(), GraphDef())
+        graph = text_format.Parse(data.decode(), GraphDef())
     except (text_format.ParseError, UnicodeDecodeError):
         return None
+    except RecursionError as error:
+        raise _too_deep(name) from error
+    try:
+        GraphDef.FromString(graph.SerializeToString())
+    except DecodeError as error:
+        raise _too_deep(name) from error
+    return graph
+
+
+def _too_deep(name: str) -> GraphError:
+    """Protobuf's text form has no limit, but nobody could read what is made of it."""
+    return GraphError(
+        f"'{name}' nests messages deeper than {DEEPEST}, which TensorFlow does not read either: "
+        "name functions in attributes without attributes of their own"
+    )
 
 
 def _parse_binary(data: bytes, name: str) -> GraphDef:
@@ -78,7 +105,7 @@ def _parse_binary(data: bytes, name: str) -> GraphDef:
         graph = GraphDef.FromString(data)
     except DecodeError as error:
         raise GraphError(
-            f"'{name}' is not a GraphDef (truncated, or another format): "
+            f"'{name}' is not a GraphDef (truncated, another format, or deeper than {DEEPEST} messages): "
             "expected the bytes of graph_def.SerializeToString() or its text form"
         ) from error
     if not all(node.name and node.op for node in graph.node):

@@ -8,6 +8,7 @@ A resource is known by its name, not by its handle: two handles of one variable 
 4. A call touches what it is given, and what its functions touch by themselves.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -112,13 +113,14 @@ class ResourceSurvey:
 
     def leaves(self, node: NodeDef) -> list[NodeDef]:
         """The nodes of all functions that a node calls, and of those that they call."""
-        names = self._called(node)
-        found: list[NodeDef] = []
-        for name in names:
-            inner = self._functions[name].node_def
-            found += inner
-            names += [n for leaf in inner for n in self._called(leaf) if n not in names]
-        return found
+        names = deque(self._called(node))
+        found: dict[str, Sequence[NodeDef]] = {}
+        while names:
+            name = names.popleft()
+            if name not in found:
+                found[name] = self._functions[name].node_def
+                names += [called for leaf in found[name] for called in self._called(leaf)]
+        return [leaf for leaves in found.values() for leaf in leaves]
 
     def _called(self, node: NodeDef) -> list[str]:
         values = [node.attr[name] for name in sorted(node.attr)]
@@ -182,11 +184,14 @@ class ResourceSurvey:
 
     def _origins(self, tensor: TensorName, reader: NodeDef) -> Iterator[Resource]:
         """Follow a handle back through the nodes that pass it on."""
-        tensors = [tensor]
-        for found in tensors:
+        tensors, seen = deque([tensor]), {tensor}
+        while tensors:
+            found = tensors.popleft()
             source = self._view.nodes[self._index[found.node]]
             if source.op in _PASSING_OPS or source.op in _MANY_PASSING_OPS:
-                tensors += [t for t in self._passed(source, found.port) if t not in tensors]
+                passed = dict.fromkeys(t for t in self._passed(source, found.port) if t not in seen)
+                tensors += passed
+                seen |= passed.keys()
             elif self._is_handle(source) or "IteratorFromStringHandle" in source.op:
                 yield self._name(source)
             elif not _is_fresh(source):

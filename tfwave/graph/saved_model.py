@@ -13,20 +13,18 @@ otherwise.
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import suppress
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from google.protobuf.empty_pb2 import Empty
-from google.protobuf.message import DecodeError, Message
-from google.protobuf.unknown_fields import UnknownFieldSet
+from google.protobuf.message import DecodeError
 
 from tfwave.errors import GraphError
-from tfwave.files import overlap, real_path, whole_directory
+from tfwave.files import check_inside, overlap, real_path, whole_directory
 from tfwave.graph.item import GraphItem
 from tfwave.graph.load import read_bytes
 from tfwave.graph.serialize import check_serializable, serialize
+from tfwave.graph.wire import DEEPEST, unknown_strings
 from tfwave.proto.tensorflow_pb2 import GraphDef, MetaGraphDef, SavedModel, TensorInfo
 
 SAVED_MODEL = "saved_model.pb"
@@ -37,8 +35,6 @@ _OTHER_FORMS = {
     "saved_model.cpb": "in chunks: save it again without experimental_image_format",
 }
 _FILE_SUFFIXES = (".pb", ".pbtxt")
-_BYTES = 2
-"""The wire type of strings, bytes and messages."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +60,26 @@ class SavedModelDirectory:
         """Read the graphs of a SavedModel; variables and assets are not read.
 
         Raises:
-            GraphError: the directory is not a SavedModel, or one that cannot be read; names the file.
+            TfwaveError: the directory is not a SavedModel, or one that cannot be read; or as `check_inside`, for
+                nothing outside of it is read. Names the file.
         """
         return cls.of(path, _parse(path))
 
     @classmethod
     def of(cls, path: Path, saved_model: SavedModel) -> "SavedModelDirectory":
-        """A SavedModel that was read from `path`."""
+        """A SavedModel that was read from `path`.
+
+        Raises:
+            GraphError: its messages nest deeper than protobuf allows; names the file and the field.
+        """
         metas = enumerate(saved_model.meta_graphs)
-        return cls(path, saved_model, tuple([_meta_graph(meta, i) for i, meta in metas]))
+        try:
+            return cls(path, saved_model, tuple([_meta_graph(meta, i) for i, meta in metas]))
+        except DecodeError as error:
+            raise GraphError(
+                f"'{path / SAVED_MODEL}': {error}, which TensorFlow does not read either: take it "
+                "anew from where it was saved"
+            ) from error
 
     def items(self) -> tuple[tuple[str, GraphItem], ...]:
         """The graph of each meta graph, after its tags."""
@@ -100,10 +107,13 @@ def _parse(path: Path) -> SavedModel:
     file = path / SAVED_MODEL
     if not os.path.exists(file):
         raise _not_a_saved_model(path)
+    check_inside(path)
     try:
         saved_model = SavedModel.FromString(read_bytes(file))
     except DecodeError as error:
-        raise GraphError(f"'{file}' is not a SavedModel: truncated, or another format") from error
+        raise GraphError(
+            f"'{file}' is not a SavedModel: truncated, another format, or deeper than {DEEPEST} messages"
+        ) from error
     if not saved_model.meta_graphs:
         raise GraphError(f"'{file}' is not a SavedModel: it holds no meta graph")
     if not all(node.name and node.op for meta in saved_model.meta_graphs for node in meta.graph_def.node):
@@ -123,12 +133,15 @@ def _meta_graph(meta: MetaGraphDef, position: int) -> MetaGraph:
     signatures = [meta.signature_def[key] for key in sorted(meta.signature_def)]
     feeds = _tensors([info for s in signatures for _, info in sorted(s.inputs.items(), key=_key)], nodes)
     fetches = _tensors([info for s in signatures for _, info in sorted(s.outputs.items(), key=_key)], nodes)
-    strings = set(_strings(meta))
-    named = {_node_of(text) for text in (*feeds, *fetches, *strings)}
-    functions = {function.signature.name for function in meta.graph_def.library.function}
+    library = {function.signature.name for function in meta.graph_def.library.function}
+    named = {_node_of(text) for text in (*feeds, *fetches)}
+    functions: set[str] = set()
+    for text in unknown_strings(meta):  # a name too many is preserved rather than one too few
+        named |= {_node_of(text)} & nodes
+        functions |= {text} & library
     label = ",".join(meta.meta_info_def.tags) or f"meta graph {position}"
     item = GraphItem(meta.graph_def, feeds, fetches, frozenset(named & nodes))
-    return MetaGraph(label, item, frozenset(functions & strings))
+    return MetaGraph(label, item, frozenset(functions))
 
 
 def _key(entry: tuple[str, TensorInfo]) -> str:
@@ -142,22 +155,7 @@ def _tensors(infos: Iterable[TensorInfo], nodes: Set[str]) -> tuple[str, ...]:
 
 
 def _parts(info: TensorInfo, nodes: Set[str]) -> list[str]:
-    return [text for text in _strings(info) if ":" in text and _node_of(text) in nodes]
-
-
-def _strings(message: Message) -> Iterator[str]:
-    """All strings in the fields that tfwave's own messages leave out, at any depth.
-
-    What is a message and what a string only the schema knows, so everything is tried as both: a name too many
-    is preserved rather than one too few.
-    """
-    pending = [UnknownFieldSet(message)]
-    while pending:
-        for field in pending.pop():
-            if field.wire_type == _BYTES:
-                yield field.data.decode(errors="replace")
-                with suppress(DecodeError):
-                    pending.append(UnknownFieldSet(Empty.FromString(field.data)))
+    return [text for text in unknown_strings(info) if ":" in text and _node_of(text) in nodes]
 
 
 def _node_of(text: str) -> str:
@@ -201,7 +199,8 @@ def _with_graphs(saved_model: SavedModel, graphs: Iterable[GraphDef]) -> SavedMo
 
 
 def _copy(source: Path, target: Path, *, leave: Sequence[str]) -> None:
-    """Copy all files but those to leave, which lie at the top."""
+    """Copy all files but those to leave, which lie at the top; links become the files that they lead to."""
+    check_inside(source)
 
     def left_out(folder: str, _names: list[str]) -> Sequence[str]:
         return leave if Path(folder) == source else ()

@@ -20,15 +20,15 @@ def check_signatures(item: GraphItem, view: GraphView) -> None:
             reads an output which its source does not have; names the node.
     """
     table = OpTable.of(item.graph)
-    _check_ops(view.nodes, item, table)
-    for function in item.graph.library.function:
-        _check_ops(function.node_def, item, table)
+    library = item.graph.library.function
+    functions = {function.signature.name for function in library}
+    for nodes in (view.nodes, *[function.node_def for function in library]):
+        _check_ops(nodes, item, table, functions)
     _check_inputs(view, item, table)
     _check_ports(view, item, table)
 
 
-def _check_ops(nodes: Iterable[NodeDef], item: GraphItem, table: OpTable) -> None:
-    functions = {function.signature.name for function in item.graph.library.function}
+def _check_ops(nodes: Iterable[NodeDef], item: GraphItem, table: OpTable, functions: Container[str]) -> None:
     callers: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         if node.op not in callers:

@@ -7,7 +7,7 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from tfwave.errors import PlanError
-from tfwave.files import write_whole
+from tfwave.files import read_file, write_whole
 from tfwave.plan.message import from_proto, to_dict, to_proto
 from tfwave.plan.plan import Plan
 from tfwave.proto import plan_pb2
@@ -31,7 +31,7 @@ def load_plan(path: str | Path) -> Plan:
         PlanError: the file cannot be read, is not a plan, or breaks a plan's rules.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise PlanError(f"cannot read plan '{path}': {error.strerror}") from error
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from tfwave.errors import BundleError
-from tfwave.files import write_whole
+from tfwave.files import read_file, write_whole
 from tfwave.report.conformance import HandOff
 
 HAND_OFFS_FILE = "handoffs.json"
@@ -30,7 +30,7 @@ def load_run(directory: Path) -> dict[str, list[HandOff]]:
     """
     path = directory / HAND_OFFS_FILE
     try:
-        run = _RUN.validate_json(path.read_bytes())
+        run = _RUN.validate_json(read_file(path))
     except OSError as error:
         raise BundleError(
             f"'{directory}' is not a run: {HAND_OFFS_FILE}: {error.strerror}: give what `tfwave demo -o` wrote"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tfwave.errors import TfwaveError
-from tfwave.files import first_fault, write_whole
+from tfwave.files import first_fault, read_file, write_whole
 from tfwave.sim.timeline import Interval, Timeline
 
 TIMELINE_VERSION = 1
@@ -41,7 +41,7 @@ def load_timeline(path: Path) -> Timeline:
         TfwaveError: the file cannot be read, is no timeline, is truncated or of another version; names it.
     """
     try:
-        document = _Document.model_validate_json(path.read_bytes())
+        document = _Document.model_validate_json(read_file(path))
     except OSError as error:
         raise TfwaveError(f"cannot read timeline '{path}': {error.strerror}") from error
     except ValidationError as error:

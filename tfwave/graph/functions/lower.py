@@ -20,6 +20,7 @@ from tfwave.graph.functions.inline import Inlining
 from tfwave.graph.functions.lower_if import CASE_OPS, IF_OPS, lower_case, lower_if
 from tfwave.graph.functions.lower_while import WHILE_OPS, lower_while
 from tfwave.graph.functions.nodes import ARG_OPS, CALL_OPS, RETVAL_OPS, Node, NodeGraph
+from tfwave.graph.functions.size import refuse_too_large
 from tfwave.graph.functions.unsupported import refuse_after_lowering, refuse_before_lowering, refuse_tpus
 from tfwave.graph.item import GraphItem
 from tfwave.proto.tensorflow_pb2 import FunctionDef, GraphDef, NodeDef
@@ -65,6 +66,8 @@ def lower(item: GraphItem, *, inline_calls: bool | None = None) -> GraphItem:
 
 
 def _lowered(original: GraphDef, functions: Container[str], inline_calls: bool, fetchable: bool) -> GraphDef:
+    lowered = [node for node in original.node if _is_lowered(node, functions, inline_calls)]
+    refuse_too_large(lowered, original.library.function)
     graph = NodeGraph.of(original)
     for node in graph:
         if _is_lowered(node.definition, functions, inline_calls):
