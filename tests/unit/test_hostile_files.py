@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tfwave.balance.placement import load_placement
 
 from tests.bundles import small_bundle
 from tests.containers import graphs, save, some_model, with_noop
@@ -29,7 +28,6 @@ from tfwave.whatif.timeline_file import load_timeline
 READERS: dict[str, Callable[[Path], object]] = {
     "graph": load_graph,
     "plan": load_plan,
-    "placement": load_placement,
     "costs": load_costs,
     "timeline": load_timeline,
 }

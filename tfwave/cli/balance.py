@@ -13,7 +13,7 @@ from tfwave.balance.variables import placeable
 from tfwave.capture.costs import bundle_costs
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cost.estimate import estimated
 from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer
@@ -59,8 +59,7 @@ def balance_command(  # noqa: PLR0913, PLR0917
         print_json(_document(loads, found, unknown))
         return
     _print(loads, found, unknown)
-    if output is not None:
-        console.print(f"written to '{output}'")
+    say_written(output)
 
 
 def _costs(source: Source, transfers: Sequence[Transfer]) -> Costs | None:

@@ -10,7 +10,7 @@ import typer
 from tfwave.capture.bundle import load_bundle
 from tfwave.cli.colocate_plot import save_colocation_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.colocate.advice import Advice, advise, captured_step
 from tfwave.memory.colocation import WORTH, Colocation, JobStep
 from tfwave.plan.plan import Plan
@@ -55,8 +55,8 @@ def colocate_command(  # noqa: PLR0913, PLR0917
         _print(found)
         if plot is not None and found.plan is not None:
             console.print(f"drawn to '{plot}'")
-        if output is not None and found.plan is not None:
-            console.print(f"written to '{output}'")
+        if found.fits:
+            say_written(output)
     if not found.fits:
         raise typer.Exit(1)
 

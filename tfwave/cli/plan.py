@@ -19,7 +19,7 @@ from tfwave.cli.output import (
     milliseconds,
     print_json,
 )
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_order
 from tfwave.cost.file import load_costs
 from tfwave.cost.network import Network
@@ -82,8 +82,7 @@ def plan_command(  # noqa: PLR0913, PLR0917
     if source.bundle is not None:
         captured = known if costs is None else bundle_network(source.bundle)
         _print_beside(source.bundle, captured, plan, workers)
-    if output is not None:
-        console.print(f"written to '{output}'")
+    say_written(output)
 
 
 def _print_beside(bundle: Bundle, captured: Network, plan: Plan, workers: int) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tfwave.cli.output import console
 from tfwave.errors import PlanError
 from tfwave.plan.io import load_plan, save_plan
 from tfwave.plan.plan import Plan
@@ -19,7 +20,7 @@ AddTo = Annotated[
 
 
 def write_plan(found: Plan, output: Path | None, add_to: Path | None) -> None:
-    """Write what was decided, if that is wanted; says where.
+    """Write what was decided, if that is wanted.
 
     Raises:
         PlanError: there is nowhere to write to, or the plan to add to cannot be read.
@@ -29,3 +30,9 @@ def write_plan(found: Plan, output: Path | None, add_to: Path | None) -> None:
             raise PlanError("--add-to says what to keep, not where to write: give -o FILE, too")
         return
     save_plan(found if add_to is None else load_plan(add_to).with_sections_of(found), output)
+
+
+def say_written(output: Path | None) -> None:
+    """Tell people where it is."""
+    if output is not None:
+        console.print(f"written to '{output}'", soft_wrap=True, markup=False)

@@ -13,7 +13,7 @@ from tfwave.capture.bundle import Bundle, load_bundle
 from tfwave.capture.memory import captured_memory
 from tfwave.cli.inputs import Fetches
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.wave_step import CapturedStep, training_of
 from tfwave.errors import BundleError
 from tfwave.memory.slots import room
@@ -113,8 +113,7 @@ def waves_command(  # noqa: PLR0913, PLR0917
     else:
         _print(judged)
         _print_offset(step, graph or "TRAIN.pb", names, output)
-        if output is not None:
-            console.print(f"written to '{output}'")
+        say_written(output)
     if not judged.verdict.is_gain:
         raise typer.Exit(1)
 
