@@ -21,7 +21,7 @@ from tfwave.capture.costs import bundle_costs
 from tfwave.cost.model import CostSource
 from tfwave.cost.table import Costs
 from tfwave.cost.uniform import uniform_costs
-from tfwave.errors import GraphError
+from tfwave.errors import CostError, GraphError
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.io import load_plan
@@ -140,6 +140,18 @@ def test_how_nodes_are_numbered_makes_no_difference(seed: int) -> None:
     job = random_job(rng)
     other = job.renumbered(rng)
     assert server_load(*job.view(), job.costs) == server_load(*other.view(), other.costs)
+
+
+def test_costs_of_another_view_are_refused() -> None:
+    build = Training()
+    build.variable(SERVERS[0], "w", 1)
+    build.variable(SERVERS[0], "v", 1)
+    graphs = tuple(build.partitions.values())
+    view, transfers = view_of(graphs)
+    for ask in (server_load, variables_of):
+        ask(view, transfers, uniform_costs(view_of(graphs)[0]))
+        with pytest.raises(CostError, match="the costs are of another graph"):
+            ask(view, transfers, uniform_costs(GraphView.of(GraphDef(node=graphs[0].node[::-1]))))
 
 
 def test_renumbered_training() -> None:
