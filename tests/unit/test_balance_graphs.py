@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,16 @@ from tfwave.balance.holdings import Holdings
 from tfwave.balance.load import ServerLoad, server_load
 from tfwave.balance.variable import Variable
 from tfwave.balance.variables import variables_of
-from tfwave.capture.bundle import save_bundle
+from tfwave.capture.bundle import load_bundle, save_bundle
 from tfwave.capture.costs import bundle_costs
 from tfwave.cost.model import CostSource
 from tfwave.cost.table import Costs
 from tfwave.cost.uniform import uniform_costs
-from tfwave.errors import GraphError
+from tfwave.errors import CostError, GraphError
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.io import load_plan
-from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef, NodeDef
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef, NodeDef, StepStats
 
 
 def slow_pushes(view: GraphView, transfers: Sequence[Transfer]) -> Costs:
@@ -142,6 +143,18 @@ def test_how_nodes_are_numbered_makes_no_difference(seed: int) -> None:
     assert server_load(*job.view(), job.costs) == server_load(*other.view(), other.costs)
 
 
+def test_costs_of_another_view_are_refused() -> None:
+    build = Training()
+    build.variable(SERVERS[0], "w", 1)
+    build.variable(SERVERS[0], "v", 1)
+    graphs = tuple(build.partitions.values())
+    view, transfers = view_of(graphs)
+    for ask in (server_load, variables_of):
+        ask(view, transfers, uniform_costs(view_of(graphs)[0]))
+        with pytest.raises(CostError, match="the costs are of another graph"):
+            ask(view, transfers, uniform_costs(GraphView.of(GraphDef(node=graphs[0].node[::-1]))))
+
+
 def test_renumbered_training() -> None:
     graphs = training()
     shuffled = tuple(GraphDef(node=random.Random(1).sample(list(g.node), len(g.node))) for g in graphs)
@@ -215,6 +228,20 @@ def test_the_command_says_where_nothing_is_to_gain(tfwave: Command, job_bundle: 
     assert "'k1' alone is more than an equal part: split it" in shown
     shown = " ".join(tfwave("balance", job_bundle, "--servers", 1).out.split())
     assert "predicted: busiest server at 1.00 x" in shown
+
+
+def test_a_plan_prices_the_lost_read_of_a_variable_by_its_bytes(
+    tfwave: Command, job_bundle: Path, tmp_path: Path
+) -> None:
+    whole = load_bundle(job_bundle)
+    (step,) = whole.steps
+    lossy = StepStats()
+    for device in step.dev_stats:
+        found = lossy.dev_stats.add(device=device.device)
+        found.node_stats.extend(e for e in device.node_stats if "k1/Read from" not in e.timeline_label)
+    save_bundle(replace(whole, steps=(lossy,)), tmp_path / "lossy")
+    for bundle in (job_bundle, tmp_path / "lossy"):
+        assert "16.00 ms" in tfwave("plan", bundle, "--missing", "estimate").out
 
 
 def test_help_has_examples(tfwave: Command) -> None:

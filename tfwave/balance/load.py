@@ -51,7 +51,10 @@ def server_load(
 
     Raises:
         MissingCost: `costs` does not know a transfer or an op of a server; names it.
+        CostError: `costs` are of another view.
     """
+    if costs is not None:
+        costs.check_view(view)
     return loads_of(Holdings(view, job), transfers, costs)
 
 

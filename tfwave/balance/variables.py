@@ -26,7 +26,10 @@ def variables_of(
     Raises:
         GraphError: no variable on a server.
         MissingCost: `costs` does not know a transfer; names it.
+        CostError: `costs` are of another view.
     """
+    if costs is not None:
+        costs.check_view(view)
     return placeable(Holdings(view, job), transfers, costs)
 
 

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from tfwave.balance.load import server_load
+from tfwave.balance.holdings import Holdings
+from tfwave.balance.load import ServerLoad, loads_of
 from tfwave.capture.advice import overlap_on
 from tfwave.capture.bundle import Bundle
-from tfwave.capture.costs import bundle_network
+from tfwave.capture.costs import bundle_costs, bundle_network
 from tfwave.cli.balance import print_loads
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import (
@@ -91,11 +92,10 @@ def _print_beside(bundle: Bundle, captured: Network, plan: Plan, workers: int) -
     console.print(against_captured(seconds, plan.predicted.unordered_seconds))
     if machine := bundle.manifest.machine_seconds:
         console.print(f"cores of the capturing machine: {machine / seconds:.0%} busy")
-    transfers = bundle.transfers.data
-    network = captured.estimated(transfers)
-    loads = server_load(bundle.view, transfers, network.given)
+    loads = _loads(bundle, captured)
     if len(loads) > 1:
         print_loads(loads)
+    network = captured.estimated(bundle.transfers.data)
     advised = overlap_on(network, bundle, workers) if plan.policy != URGENCY else None
     if advised is not None and advised.passes:
         share = 1 - advised.seconds / advised.single_seconds
@@ -104,6 +104,14 @@ def _print_beside(bundle: Bundle, captured: Network, plan: Plan, workers: int) -
             f"{share:.0%} less:\n  tfwave rewrite TRAIN.pb --passes '{advised.passes}' -o OVERLAPPED.pb",
             soft_wrap=True,
         )
+
+
+def _loads(bundle: Bundle, captured: Network) -> tuple[ServerLoad, ...]:
+    """A lost read of a whole variable takes what its bytes take on its channel, if any were seen there."""
+    holdings = Holdings(bundle.view)
+    sized = holdings.sized(bundle.transfers.data)
+    known, rough = bundle_costs(bundle, sized), captured.estimated(sized).given
+    return loads_of(holdings, sized, known.fill(rough.ops, rough.transfers))
 
 
 def _network(source: Source, policy: str, costs: Path | None) -> Network:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tfwave.cost.model import FREE_OPS, WIRE_OPS, CostSource
-from tfwave.errors import MissingCost
+from tfwave.errors import CostError, MissingCost
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 
@@ -80,6 +80,17 @@ class Costs:
             what = f"the transfer that '{transfer.node}' receives ({transfer.key})"
             raise MissingCost(self.why.get(transfer.recv, f"no cost is known for {what}: {_WAY_OUT}"))
         return seconds
+
+    def check_view(self, view: GraphView) -> None:
+        """Refuse to speak of the nodes of another view.
+
+        Raises:
+            CostError: its nodes are others, or in another sequence.
+        """
+        if view.names != self.view.names:
+            raise CostError(
+                "the costs are of another graph: make them from the view that they are given with"
+            )
 
     def fill(self, ops: Mapping[int, float], transfers: Mapping[int, float] | None = None) -> "Costs":
         """With these seconds, by node, where none are known; what is known stays."""
