@@ -21,6 +21,7 @@ from tfwave.graph.functions.size import DEEPEST_CALLS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.load import load_graph, parse_graph
 from tfwave.graph.verify import verify
+from tfwave.graph.view import GraphView
 from tfwave.plan.io import load_plan
 from tfwave.report.run import HAND_OFFS_FILE, load_run
 from tfwave.whatif.timeline_file import load_timeline
@@ -28,7 +29,7 @@ from tfwave.whatif.timeline_file import load_timeline
 READERS: dict[str, Callable[[Path], object]] = {
     "graph": load_graph,
     "plan": load_plan,
-    "costs": load_costs,
+    "costs": lambda path: load_costs(path, GraphView.of()),
     "timeline": load_timeline,
 }
 
