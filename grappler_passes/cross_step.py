@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
+from tfwave.graph.access import PROCESS
 from tfwave.graph.bottleneck import find_bottleneck
 from tfwave.graph.conflicts import waits_between
 from tfwave.graph.draws import Draws, find_draws
@@ -13,7 +14,7 @@ from tfwave.graph.names import parse_input, task_of
 from tfwave.graph.ops import OpTable
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.repeatable import check_repeatable
-from tfwave.graph.resources import PROCESS, ResourceSurvey, Touch
+from tfwave.graph.resources import ResourceSurvey, Touch
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.step import Step
 from tfwave.graph.step_copies import copy_of, find_copied, step_name

@@ -44,7 +44,8 @@ class Job:
         return name
 
     def variable(self, name: str, shape: Sequence[int] = SHAPE, **attrs: AttrValue) -> str:
-        return self.node(name, "VarHandleOp", dtype=FLOAT, shape=shape_attr(shape), **attrs)
+        named = {"shared_name": AttrValue(s=name.encode())} | attrs
+        return self.node(name, "VarHandleOp", dtype=FLOAT, shape=shape_attr(shape), **named)
 
     def read(self, name: str, variable: str, *waits: str) -> str:
         return self.node(name, "ReadVariableOp", variable, *waits, dtype=FLOAT)
