@@ -53,6 +53,9 @@ KEEPING_OPS = frozenset({"RecordInput"})
 IN_PLACE_OPS = frozenset({"InplaceAdd", "InplaceSub", "InplaceUpdate"})
 """Ops that change the tensor that they take where it lies: also that of a variable, which a read does not copy."""
 
+KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
+"""How the names of ops begin that meet their peers by a key."""
+
 _FRESH_OPS = frozenset({"StackV2", "TensorArrayV3", "TensorArrayGradV3", "TensorArrayGradWithShape"})
 _FRESH = ("Anonymous", "Dummy")
 _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"

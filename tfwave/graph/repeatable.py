@@ -3,15 +3,13 @@
 from collections.abc import Container, Iterable
 
 from tfwave.errors import GraphError
-from tfwave.graph.access import IN_PLACE_OPS, KEEPING_OPS, makes_handle, works_on_reference
+from tfwave.graph.access import IN_PLACE_OPS, KEEPING_OPS, KEYED_OPS, makes_handle, works_on_reference
 from tfwave.graph.draws import has_fixed_seeds
 from tfwave.graph.item import GraphItem
 from tfwave.graph.ops import OpTable
 from tfwave.graph.resources import ResourceSurvey
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import NodeDef
-
-_KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
 
 
 def check_repeatable(item: GraphItem, view: GraphView, nodes: Iterable[int], draws: Container[str]) -> None:
@@ -63,7 +61,7 @@ def _check(node: NodeDef, name: str, table: OpTable) -> None:
             f"node '{name}' ({node.op}) changes what it takes where it lies, which may be a variable, or shared by "
             "all steps: use tf.tensor_scatter_nd_update instead"
         )
-    if node.op.startswith(_KEYED_OPS):
+    if node.op.startswith(KEYED_OPS):
         raise GraphError(
             f"node '{name}' ({node.op}) meets its peers by a key, which copies of it would share: let each worker "
             "update variables on a server instead"

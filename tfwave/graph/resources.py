@@ -91,6 +91,8 @@ class ResourceSurvey:
         return found
 
     def _called(self, node: NodeDef) -> list[str]:
+        if not self._functions:
+            return []
         values = [node.attr[name] for name in sorted(node.attr)]
         called = [func.name for value in values for func in (value.func, *value.list.func)]
         return list(dict.fromkeys(name for name in (node.op, *called) if name in self._functions))
