@@ -185,11 +185,16 @@ def rows(late: Any, count: int = 2) -> Any:
 
 
 def scatter(name: str) -> Callable[[Any, Any], Any]:
-    return lambda h, late: getattr(raw, name)(resource=h, indices=[1, 3], updates=rows(late) * 2)
+    return lambda h, late: getattr(raw, name)(resource=h, indices=[1, 3], updates=rows(late) * factor(name))
 
 
 def scatter_nd(name: str) -> Callable[[Any, Any], Any]:
-    return lambda h, late: getattr(raw, name)(ref=h, indices=[[1], [3]], updates=rows(late) * 2)
+    return lambda h, late: getattr(raw, name)(ref=h, indices=[[1], [3]], updates=rows(late) * factor(name))
+
+
+def factor(name: str) -> int:
+    """By which an update changes the variable, whatever it does with it."""
+    return -2 if name.endswith("Min") else 2
 
 
 def branch_update(handle: Any, late: Any) -> Any:
@@ -503,6 +508,19 @@ def _(made: Step) -> None:
     made.changes(subtract(variable.handle, late))
 
 
+@step("an iterator that is made in the step")
+def _(made: Step) -> None:
+    handle = made.variable()
+    iterator = raw.IteratorV2(
+        shared_name="it", container="", output_types=[tf.float32], output_shapes=[SHAPE]
+    )
+    data = raw.TensorDataset(components=[value(handle)], output_shapes=[SHAPE])
+    with tf.control_dependencies([raw.MakeIterator(dataset=data, iterator=iterator)]):
+        got = raw.IteratorGetNext(iterator=iterator, output_types=[tf.float32], output_shapes=[SHAPE])[0]
+    late = made.reads(got)
+    made.changes(subtract(handle, late))
+
+
 @step("an iterator whose dataset calls Python")
 def _(made: Step) -> None:
     seen = [0]
@@ -639,6 +657,15 @@ def _(made: Step) -> None:
         sparse_handles=[sparse], dtype=tf.float32, shared_name=sparse.op.name
     )
     made.changes(subtract(handle, tf.reduce_sum(taken.sparse_values)))
+
+
+@step("`MapStage`, `MapUnstage`")
+def _(made: Step) -> None:
+    name = {"shared_name": "stage", "dtypes": [tf.float32]}
+    made.inits.append(raw.MapStage(key=keys(1)[0], indices=[0], values=[tf.zeros([])], **name))
+    got = raw.MapUnstage(key=keys(1)[0], indices=[0], **name)[0]
+    late = made.reads(got)
+    made.changes(raw.MapStage(key=keys(1)[0], indices=[0], values=[got + late], **name))
 
 
 @step("`Batch`, `Unbatch`")
