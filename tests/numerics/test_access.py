@@ -10,7 +10,7 @@ import tensorflow as tf
 from grappler_passes.counter_barrier import CounterBarrier
 from grappler_passes.cross_step import CrossStep
 from grappler_passes.split_variables import SplitVariables
-from tests.numerics.access_graphs import STEPS, Step
+from tests.numerics.access.step import STEPS, Step
 from tests.numerics.corpus.places import CPUS, v1
 from tests.numerics.corpus.sample import Array, make_item, same_bits
 from tests.rewrites import check_rewrite, graph_bytes
@@ -103,4 +103,4 @@ def named(error: TfwaveError) -> str:
 
 
 def test_all_that_is_documented_is_run() -> None:
-    assert list(documented()) == list(STEPS)
+    assert documented().keys() == STEPS.keys()

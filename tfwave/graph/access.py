@@ -56,6 +56,7 @@ IN_PLACE_OPS = frozenset({"InplaceAdd", "InplaceSub", "InplaceUpdate"})
 KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
 """How the names of ops begin that meet their peers by a key."""
 
+_HANDLES_OP = "_VarHandlesOp"
 _FRESH_OPS = frozenset({"StackV2", "TensorArrayV3", "TensorArrayGradV3", "TensorArrayGradWithShape"})
 _FRESH = ("Anonymous", "Dummy")
 _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
@@ -72,9 +73,23 @@ def resource_of(node: NodeDef) -> Resource:
     1. The name is that of the node, where it says none; but a VarHandleOp without a name has the name "".
     2. Tables, queues, iterators and the like are shared by all ops of their kind.
     """
-    name, container = string_attr(node, "shared_name"), string_attr(node, "container")
+    name, container = string_attr(node, "shared_name"), _container(string_attr(node, "container"))
     kind = next((kind for kind in _KINDS if kind in node.op), node.op)
-    return kind, "" if container == _HOME else container, name if node.op == HANDLE_OP else name or node.name
+    return kind, container, name if node.op == HANDLE_OP else name or node.name
+
+
+def _container(name: str) -> str:
+    return "" if name == _HOME else name
+
+
+def variables_named(node: NodeDef) -> list[Resource]:
+    """The variables that a node finds by name; one for most, several for ``_VarHandlesOp``."""
+    if node.op == HANDLE_OP:
+        return [resource_of(node)]
+    if node.op != _HANDLES_OP:
+        return []
+    names = [[text.decode() for text in node.attr[key].list.s] for key in ("containers", "shared_names")]
+    return [(HANDLE_OP, _container(container), name) for container, name in zip(*names, strict=True)]
 
 
 def makes_handle(node: NodeDef, table: OpTable) -> bool:

@@ -12,8 +12,8 @@ from tfwave.graph.access import (
     VARIABLE_OPS,
     is_anonymous,
     resource_of,
+    variables_named,
 )
-from tfwave.graph.attrs import string_attr
 from tfwave.graph.blocks.elementwise import UPDATES
 from tfwave.graph.blocks.layout import Layout, layout_of
 from tfwave.graph.blocks.shapes import shape_of
@@ -88,7 +88,8 @@ class _Survey:
         self._index = {name: i for i, name in enumerate(view.names)}
         self._shared = Counter(resource_of(node) for node in view.nodes if node.op == HANDLE_OP)
         bodies = [node for function in item.graph.library.function for node in function.node_def]
-        self._inside = frozenset(resource_of(node) for node in bodies if node.op == HANDLE_OP)
+        others = (*bodies, *(node for node in view.nodes if node.op != HANDLE_OP))
+        self._inside = frozenset(variable for node in others for variable in variables_named(node))
         self._in_place = next((node for node in (*view.nodes, *bodies) if node.op in IN_PLACE_OPS), None)
         self._whole: dict[str, str] = {}
         self._layouts: dict[str, Layout] = {}
@@ -146,6 +147,8 @@ class _Survey:
             return "its handle is made elsewhere too"
         if self._shared[resource_of(node)] > 1:
             return "several handles share it"
+        if not resource_of(node)[2]:
+            return "it has no name"
         if taken := self._taken(node, len(self._layouts[name])):
             return f"a block of it would have the name '{taken}', which another variable has"
         if self._in_place is not None:
@@ -153,9 +156,9 @@ class _Survey:
         return ""
 
     def _taken(self, node: NodeDef, blocks: int) -> str:
-        """The shared name of a block that is that of another variable, too; empty if all are free."""
-        kind, container, _ = resource_of(node)
-        names = [f"{block_prefix(node)}{block}" for block in range(blocks)]
+        """The name of a block that is that of another variable, too; empty if all are free."""
+        kind, container, name = resource_of(node)
+        names = [f"{name}/block_{block}" for block in range(blocks)]
         return next((n for n in names if {(kind, container, n)} & (self._shared.keys() | self._inside)), "")
 
     def _unfit(self, user: NodeDef, name: str) -> str:
@@ -199,8 +202,3 @@ def _static(node: NodeDef) -> tuple[Sequence[int], int]:
     if kind is None or sizes is None or len(known) < len(sizes):
         return (), 0
     return known, _ITEM_BYTES.get(kind.type, 0)
-
-
-def block_prefix(node: NodeDef) -> str:
-    """How the shared names of a variable's blocks begin, before their number; `node` gives its handle."""
-    return f"{string_attr(node, 'shared_name') or node.name}/block_"

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from tfwave.graph import marks
+from tfwave.graph.access import resource_of
 from tfwave.graph.blocks.elementwise import DELTAS, UPDATES
 from tfwave.graph.blocks.expressions import Expressions, Operands
 from tfwave.graph.blocks.layout import Layout
 from tfwave.graph.blocks.pieces import Blocks, add_question, add_split, add_whole
 from tfwave.graph.blocks.shapes import static_shapes
-from tfwave.graph.blocks.variables import QUESTION, READ, SplitPlan, block_prefix
+from tfwave.graph.blocks.variables import QUESTION, READ, SplitPlan
 from tfwave.graph.names import TensorName, natural_key, parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.partition.place import place
@@ -74,9 +75,10 @@ class BlockWriter:
         return self._node(name).input[: self._view.data_fanins[self._index[name]]]
 
     def _cut_handle(self, name: str, layout: Layout) -> None:
+        _, _, shared = resource_of(self._node(name))
         for block in range(len(layout)):
             part = self._part(name, block)
-            part.attr["shared_name"].s = f"{block_prefix(self._node(name))}{block}".encode()
+            part.attr["shared_name"].s = f"{shared}/block_{block}".encode()
             part.attr["shape"].ClearField("shape")
             for size in layout.block_shape(block):
                 part.attr["shape"].shape.dim.add(size=size)
