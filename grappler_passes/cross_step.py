@@ -47,8 +47,10 @@ class CrossStep(GraphPass):
     alone. Workers with a graph each run this pass on their own graph. Where all updates wait for all gradients
     (clipping by the global norm), steps hardly overlap; a remark says so.
 
-    Refused are reference variables, random ops that read what a step computes, collectives, and what touches a
-    changing variable within a branch or a loop of TensorFlow 1's control flow.
+    Refused are reference variables, random ops that read what a step computes, collectives, ops that change what
+    they take in place, handles of which nobody knows whose they are, and what touches a changing variable within
+    a branch or a loop of TensorFlow 1's control flow. An op of your own is taken to change all that it takes; its
+    kernel must keep nothing to itself. ``docs/access.md`` has a table of all ways to get at state.
 
     Raises:
         PassError: fewer than one step.

@@ -10,6 +10,7 @@ from tfwave.graph.access import (
     IN_PLACE_OPS,
     REFERENCE_OPS,
     VARIABLE_OPS,
+    Resource,
     is_anonymous,
     resource_of,
     variables_named,
@@ -128,9 +129,9 @@ class _Survey:
     def _obstacle(self, name: str, whole: Mapping[str, str]) -> str:
         """Why a variable stays whole; empty if it need not.
 
-        Case 1: its handle itself is wanted, or is not its only one. Case 2: it is used otherwise than by reading
-        and updating all of it. Case 3: another variable that is updated with it stays whole, or has another shape.
-        Case 4: a block would be another variable. Case 5: what is read may be changed where it lies.
+        Case 1: its handle itself is wanted or not its only one, or its blocks have no names of their own. Case 2:
+        it is used otherwise than by reading and updating all of it. Case 3: another variable that is updated with
+        it stays whole, or has another shape. Case 4: what is read may be changed where it lies.
         """
         users = [self._view.nodes[user] for user in self._view.fanouts[self._index[name]]]
         by_users = (
@@ -140,24 +141,26 @@ class _Survey:
         return self._unfit_handle(name) or next(filter(None, by_users), "")
 
     def _unfit_handle(self, name: str) -> str:
-        node = self._node(name)
         if name in self._kept:
             return "its handle is to be kept"
-        if is_anonymous(node) or resource_of(node) in self._inside:
-            return "its handle is made elsewhere too"
-        if self._shared[resource_of(node)] > 1:
-            return "several handles share it"
-        if not resource_of(node)[2]:
-            return "it has no name"
-        if taken := self._taken(node, len(self._layouts[name])):
-            return f"a block of it would have the name '{taken}', which another variable has"
         if self._in_place is not None:
             return f"'{self._in_place.name}' is an {self._in_place.op}, which may change it where it lies"
-        return ""
+        return self._unfit_name(self._node(name), len(self._layouts[name]))
 
-    def _taken(self, node: NodeDef, blocks: int) -> str:
+    def _unfit_name(self, node: NodeDef, blocks: int) -> str:
+        variable = resource_of(node)
+        if is_anonymous(node) or variable in self._inside:
+            return "its handle is made elsewhere too"
+        if self._shared[variable] > 1:
+            return "several handles share it"
+        if not variable[2]:
+            return "it has no name"
+        taken = self._taken(variable, blocks)
+        return f"a block of it would have the name '{taken}', which another variable has" if taken else ""
+
+    def _taken(self, variable: Resource, blocks: int) -> str:
         """The name of a block that is that of another variable, too; empty if all are free."""
-        kind, container, name = resource_of(node)
+        kind, container, name = variable
         names = [f"{name}/block_{block}" for block in range(blocks)]
         return next((n for n in names if {(kind, container, n)} & (self._shared.keys() | self._inside)), "")
 
