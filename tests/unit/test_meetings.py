@@ -114,6 +114,7 @@ def test_nodes_that_do_not_wait_for_each_other_are_parted() -> None:
     groups = CounterBarrier((("take",), ("give",)))
     check_rewrite(CounterBarrier((("take",), ("more",))), meeting(take, more, queue))
     check_rewrite(groups, meeting(collective("take", 7), collective("give", 8)))
+    check_rewrite(CounterBarrier((("take", "give"), ("train",))), meeting(take, give, queue))
     give.input[0] = "other"
     check_rewrite(groups, meeting(take, give, queue, other))
     give.input[:] = ["queue", "x", "^take"]
