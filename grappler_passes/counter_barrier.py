@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
+from tfwave.graph.access import Resource
 from tfwave.graph.flow_regions import flow_regions, is_entry
 from tfwave.graph.marks import BARRIER_OP, added_by
+from tfwave.graph.meetings import find_meetings
 from tfwave.graph.partition.colocate import PINNED_OPS
-from tfwave.graph.reach import in_control_flow
+from tfwave.graph.reach import in_control_flow, reached
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
@@ -34,8 +36,14 @@ class CounterBarrier(GraphPass):
 
     All groups should belong to one step: who runs a node of a later group, runs all earlier groups as well.
 
+    Barriers are nothing but control edges: each node runs as often as before, on the same inputs. Where a graph
+    leaves open in which order a variable is read and changed, they choose one of the orders that it allows. Refused
+    are barriers by which nodes could wait for each other for ever: what takes from a queue, a staging area or an
+    accumulator before what gives to it, or a lock or collective before its peer.
+
     Raises:
-        PassError: fewer than two groups (with `job`: none), an empty one, or a node in two of them.
+        PassError: fewer than two groups (with `job`: none), an empty one, or a node in two of them; or nodes that
+            meet at a queue or the like, and would wait for each other.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -63,6 +71,7 @@ class CounterBarrier(GraphPass):
     def run(self, graph: GraphRewriter) -> None:
         """Put one barrier between each two groups, and for a job one before the first."""
         parts = _Parts(graph.view, self.groups)
+        _check_meetings(graph, parts)
         first = 0 if self.job else 1
         before: list[str] = []
         for group in range(first, len(self.groups)):
@@ -90,6 +99,23 @@ class CounterBarrier(GraphPass):
         attrs = {"job": AttrValue(s=self.job.encode()), "group": AttrValue(i=group)}
         device = graph.node(self.groups[group][0]).device
         graph.add_node(name, BARRIER_OP, waits, device=device, attrs=attrs)
+
+
+def _check_meetings(graph: GraphRewriter, parts: "_Parts") -> None:
+    meetings = find_meetings(graph.item, graph.view)
+    pairs = ((one, other) for one in meetings for other in meetings if one.may_wait(other))
+    for one, other in pairs:
+        if parts.orders(one.node, other.node):
+            names = [graph.view.names[meeting.node] for meeting in (one, other)]
+            raise PassError(
+                f"counter_barrier: '{names[1]}' would wait for '{names[0]}', which may itself wait for it, as both "
+                f"touch {_in_words(one.places & other.places)}: put them into one group"
+            )
+
+
+def _in_words(places: Collection[Resource]) -> str:
+    kind, _, name = min(places)
+    return f"the {kind} '{name}'" if kind else "what is staged"
 
 
 class _Parts:
@@ -139,6 +165,16 @@ class _Parts:
             for node in self._members[group]
             if self._is_free(group, self._view.fanouts[node]) and node not in self._inside
         ]
+
+    def orders(self, first: int, second: int) -> bool:
+        """Would barriers let `second` wait for `first`, which it does not wait for by itself?"""
+        after = reached(self._view.fanouts.__getitem__, [first])
+        if second in after:
+            return False
+        before = reached(self._view.fanins.__getitem__, [second])
+        earliest = min((self._group[node] for node in after if self._group[node] >= 0), default=None)
+        latest = max((self._group[node] for node in before), default=-1)
+        return earliest is not None and earliest < latest
 
     def _is_free(self, group: int, neighbours: Collection[int]) -> bool:
         return all(self._group[other] != group for other in neighbours)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
+from tfwave.graph.access import PROCESS
 from tfwave.graph.bottleneck import find_bottleneck
 from tfwave.graph.conflicts import waits_between
 from tfwave.graph.draws import Draws, find_draws
@@ -13,7 +14,7 @@ from tfwave.graph.names import parse_input, task_of
 from tfwave.graph.ops import OpTable
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.repeatable import check_repeatable
-from tfwave.graph.resources import PROCESS, ResourceSurvey, Touch
+from tfwave.graph.resources import ResourceSurvey, Touch
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.step import Step
 from tfwave.graph.step_copies import copy_of, find_copied, step_name
@@ -46,8 +47,10 @@ class CrossStep(GraphPass):
     alone. Workers with a graph each run this pass on their own graph. Where all updates wait for all gradients
     (clipping by the global norm), steps hardly overlap; a remark says so.
 
-    Refused are reference variables, random ops that read what a step computes, collectives, and what touches a
-    changing variable within a branch or a loop of TensorFlow 1's control flow.
+    Refused are reference variables, random ops that read what a step computes, collectives, ops that change what
+    they take in place, handles of which nobody knows whose they are, and what touches a changing variable within
+    a branch or a loop of TensorFlow 1's control flow. An op of your own is taken to change all that it takes; its
+    kernel must keep nothing to itself. ``docs/access.md`` has a table of all ways to get at state.
 
     Raises:
         PassError: fewer than one step.

@@ -32,6 +32,7 @@ class SplitVariables(GraphPass):
        work on blocks; checkpoints hold whole variables under their names, as before.
     4. A control edge between two nodes that are cut alike joins block to block.
     5. What is used in any other way (gathered, scattered, passed to a function) stays whole; a remark says why.
+       ``docs/access.md`` has a table of all ways to get at state.
 
     Results are equal bit for bit: blocks hold multiples of 64 elements, so that kernels compute each element with
     the same instructions. Where clients update without waiting for each other, a reader may see blocks of

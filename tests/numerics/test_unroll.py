@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tfwave.errors import GraphError
 from tfwave.runtime.unroll import unrolled
 
 pytestmark = pytest.mark.tensorflow
@@ -108,3 +109,32 @@ def test_the_bits_are_those_of_one_step_after_the_other(tf: Any) -> None:
     one, four = training(tf, 1, 24), training(tf, 4, 24)
     assert four == one
     assert len(set(one[0])) == 24
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_steps_that_would_draw_alike_are_refused(tf: Any, called: bool) -> None:
+    def draw() -> Any:
+        return tf.random.uniform([2], seed=5)
+
+    inner = tf.function(draw)
+
+    def calling() -> Any:
+        return inner()
+
+    step = calling if called else draw
+    message = r"'random_uniform/RandomUniform' .* would draw the same numbers in all steps"
+    with pytest.raises(GraphError, match=message):
+        unrolled(step, 3, nothing)()
+    assert unrolled(step, 1, nothing)().shape == (1, 2)
+
+
+def test_steps_draw_for_themselves(tf: Any) -> None:
+    tf.random.set_seed(7)
+    drawn = unrolled(lambda: tf.random.uniform([2]), 3, nothing)().numpy()
+    assert len({row.tobytes() for row in drawn}) == 3
+
+
+def test_a_generator_goes_on_from_step_to_step(tf: Any) -> None:
+    one, many = (tf.random.Generator.from_seed(3) for _ in range(2))
+    drawn = unrolled(lambda: many.uniform([2]), 3, nothing)().numpy()
+    assert drawn.tolist() == [one.uniform([2]).numpy().tolist() for _ in range(3)]

@@ -23,13 +23,14 @@ from tfwave.graph.load import load_graph, parse_graph
 from tfwave.graph.verify import verify
 from tfwave.graph.view import GraphView
 from tfwave.plan.io import load_plan
+from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
 from tfwave.report.run import HAND_OFFS_FILE, load_run
 from tfwave.whatif.timeline_file import load_timeline
 
 READERS: dict[str, Callable[[Path], object]] = {
     "graph": load_graph,
     "plan": load_plan,
-    "costs": lambda path: load_costs(path, GraphView.of()),
+    "costs": lambda path: load_costs(path, GraphView.of(GraphDef(node=[NodeDef(name="a", op="NoOp")]))),
     "timeline": load_timeline,
 }
 

@@ -44,7 +44,8 @@ class Job:
         return name
 
     def variable(self, name: str, shape: Sequence[int] = SHAPE, **attrs: AttrValue) -> str:
-        return self.node(name, "VarHandleOp", dtype=FLOAT, shape=shape_attr(shape), **attrs)
+        named = {"shared_name": AttrValue(s=name.encode())} | attrs
+        return self.node(name, "VarHandleOp", dtype=FLOAT, shape=shape_attr(shape), **named)
 
     def read(self, name: str, variable: str, *waits: str) -> str:
         return self.node(name, "ReadVariableOp", variable, *waits, dtype=FLOAT)
@@ -273,9 +274,46 @@ def anonymous(job: Job) -> None:
     job.graph.node[0].attr["shared_name"].s = b"cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
+def home(job: Job) -> None:
+    shared(job)
+    job.graph.node[-1].attr["container"].s = b"localhost"
+
+
+def unnamed(job: Job) -> None:
+    job.graph.node[0].attr["shared_name"].s = b""
+
+
+def found_among_others(job: Job) -> None:
+    names = {"containers": [b"", b""], "shared_names": [b"other", b"shared"]}
+    attrs = {key: AttrValue(list=AttrValue.ListValue(s=value)) for key, value in names.items()}
+    job.node("others", "_VarHandlesOp", N=AttrValue(i=2), **attrs)
+
+
+def with_a_block_that_is_there(job: Job) -> None:
+    job.variable("other", shared_name=AttrValue(s=b"shared/block_3"))
+
+
+def changed_in_place(job: Job) -> None:
+    job.node("add", "InplaceAdd", "read", "i", "gradient", T=FLOAT)
+    job.node("i", "Placeholder", dtype=AttrValue(type=DT_INT32))
+
+
+def changed_in_a_function(job: Job) -> None:
+    job.graph.library.function.append(FunctionDef(node_def=[NodeDef(name="add", op="InplaceAdd")]))
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
+        (home, "several handles share it"),
+        (unnamed, "it has no name"),
+        (found_among_others, "its handle is made elsewhere too"),
+        (
+            with_a_block_that_is_there,
+            "a block of it would have the name 'shared/block_3', which another variable has",
+        ),
+        (changed_in_place, "'add' is an InplaceAdd, which may change it where it lies"),
+        (changed_in_a_function, "'add' is an InplaceAdd, which may change it where it lies"),
         (gathered, "'rows' is a ResourceGather, which needs it whole"),
         (shared, "several handles share it"),
         (made_in_function, "its handle is made elsewhere too"),

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tfwave.balance.sizes import resident_bytes
+from tfwave.graph.access import FED_OPS, VARIABLE_OPS
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, NodeDef
 
-VARIABLE_OPS = frozenset({"VarHandleOp", "VariableV2", "Variable", "AutoReloadVariable"})
 _READS = frozenset({"ReadVariableOp", "Identity"})
 _COLOCATION = "loc:@"
 _SERVER = re.compile(r"/job:([^/]+)(?:/replica:\d+)?/task:(\d{1,9})")
@@ -79,7 +79,7 @@ class Holdings:
         proto, op = self.view.nodes[node], self.view.ops[node]
         if server_of(proto.device, self.job) is None:
             return None
-        if self.known is not None and op in {"_Arg", "Placeholder"}:
+        if self.known is not None and op in FED_OPS:
             return self.known.get(proto.name)
         if op in VARIABLE_OPS or (op == "_Arg" and _is_resource(proto)):
             return Held(proto.name, resident_bytes(proto))

@@ -12,6 +12,7 @@ from tfwave.colocate.job import SessionStep
 from tfwave.colocate.life import Life, Run
 from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
 from tfwave.errors import EnforcerError, TfwaveError
+from tfwave.graph.access import VARIABLE_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
 from tfwave.passes.text import build_pass
@@ -24,7 +25,6 @@ from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.machine import with_compute_share
 from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
 
-_VARIABLE_OPS = frozenset({"VarHandleOp", "VariableV2", "Variable"})
 _log = logging.getLogger("tfwave")
 
 
@@ -102,4 +102,4 @@ def _variables(step: Any, batch: tuple[Any, ...], item: GraphItem) -> int:
     """An estimate: of what a graph does not tell the shape, nothing."""
     if not isinstance(step, SessionStep):
         return captured_bytes(step, batch)
-    return sum(resident_bytes(node) for node in item.graph.node if node.op in _VARIABLE_OPS)
+    return sum(resident_bytes(node) for node in item.graph.node if node.op in VARIABLE_OPS)

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfwave.graph.resources import Resource, Touch
+from tfwave.graph.access import Resource
+from tfwave.graph.resources import Touch
 from tfwave.graph.step import Step, union
 
 Waits = list[tuple[int, int]]

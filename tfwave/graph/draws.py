@@ -8,12 +8,12 @@ to call, as it does with single steps.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tfwave.graph.access import is_random
 from tfwave.graph.functions.nodes import COLOCATION, type_attr
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.reach import in_control_flow
-from tfwave.graph.resources import is_random
 from tfwave.graph.step import Step
 from tfwave.graph.step_copies import SCOPE, plain_attrs
 from tfwave.graph.view import GraphView

@@ -27,13 +27,17 @@ class OpTable:
         """The ops that the nodes of a graph may use."""
         return cls(graph.library.function)
 
+    def known(self, op: str) -> OpDef | None:
+        """The signature of an op; None if neither TensorFlow nor the library has it."""
+        return self._functions.get(op) or _registered().get(op)
+
     def signature(self, node: NodeDef) -> OpDef:
         """The signature of a node's op.
 
         Raises:
             GraphError: neither TensorFlow nor the library has it.
         """
-        found = self._functions.get(node.op) or _registered().get(node.op)
+        found = self.known(node.op)
         if found is None:
             raise GraphError(
                 f"node '{node.name}': the op '{node.op}' is unknown: no op of TensorFlow, no function of the "

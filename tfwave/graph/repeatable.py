@@ -3,14 +3,13 @@
 from collections.abc import Container, Iterable
 
 from tfwave.errors import GraphError
+from tfwave.graph.access import IN_PLACE_OPS, KEEPING_OPS, KEYED_OPS, makes_handle, works_on_reference
 from tfwave.graph.draws import has_fixed_seeds
 from tfwave.graph.item import GraphItem
 from tfwave.graph.ops import OpTable
-from tfwave.graph.resources import ResourceSurvey, makes_handle
+from tfwave.graph.resources import ResourceSurvey
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import NodeDef
-
-_KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
 
 
 def check_repeatable(item: GraphItem, view: GraphView, nodes: Iterable[int], draws: Container[str]) -> None:
@@ -23,7 +22,9 @@ def check_repeatable(item: GraphItem, view: GraphView, nodes: Iterable[int], dra
             1. a reference (VariableV2, Assign, ...): it can be changed under its reader;
             2. another random op with fixed seeds: each copy would draw the same numbers;
             3. a collective op: each run needs a key of its own;
-            4. a handle that is made after other nodes: it would be made once, not once in each step.
+            4. a handle that is made after other nodes: it would be made once, not once in each step;
+            5. another op whose kernel remembers where it is (RecordInput): each copy would begin anew;
+            6. an op that changes what it takes where it lies (InplaceAdd): it may be a variable, or shared by all.
     """
     table, survey = OpTable.of(item.graph), ResourceSurvey(item, view)
     for node in sorted(nodes, key=lambda n: view.names[n]):
@@ -39,8 +40,7 @@ def check_repeatable(item: GraphItem, view: GraphView, nodes: Iterable[int], dra
 
 
 def _check(node: NodeDef, name: str, table: OpTable) -> None:
-    signature = table.signature(node)
-    if any(arg.is_ref for arg in (*signature.input_arg, *signature.output_arg)):
+    if works_on_reference(table.signature(node)):
         raise GraphError(
             f"node '{name}' ({node.op}) works on a reference, and steps overlap on resources only: call "
             "tf.compat.v1.enable_resource_variables() before the graph is built"
@@ -51,7 +51,17 @@ def _check(node: NodeDef, name: str, table: OpTable) -> None:
             "what it reads follows from constants: give it a fixed shape, outside of functions and branches, or "
             "use tf.random.Generator or tf.random.stateless_*, or set no seed"
         )
-    if node.op.startswith(_KEYED_OPS):
+    if node.op in KEEPING_OPS:
+        raise GraphError(
+            f"node '{name}' ({node.op}) remembers by itself where it is, and each copy of it would begin anew: "
+            "read with tf.data instead"
+        )
+    if node.op in IN_PLACE_OPS:
+        raise GraphError(
+            f"node '{name}' ({node.op}) changes what it takes where it lies, which may be a variable, or shared by "
+            "all steps: use tf.tensor_scatter_nd_update instead"
+        )
+    if node.op.startswith(KEYED_OPS):
         raise GraphError(
             f"node '{name}' ({node.op}) meets its peers by a key, which copies of it would share: let each worker "
             "update variables on a server instead"

@@ -32,12 +32,13 @@ def _check_ops(nodes: Iterable[NodeDef], item: GraphItem, table: OpTable, functi
     callers: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         if node.op not in callers:
-            callers[node.op] = () if _is_custom(node.op, item) else table.function_attrs(node)
+            callers[node.op] = () if is_custom(node.op, item) else table.function_attrs(node)
         for attr in callers[node.op]:
             _check_calls(node, node.attr.get(attr), functions)
 
 
-def _is_custom(op: str, item: GraphItem) -> bool:
+def is_custom(op: str, item: GraphItem) -> bool:
+    """Is an op none of TensorFlow's: named by the user, or tfwave's own?"""
     return op in item.custom_ops or op == BARRIER_OP or op.startswith(STEP_MARKER_OP)
 
 
@@ -53,10 +54,10 @@ def _check_calls(node: NodeDef, value: AttrValue | None, functions: Container[st
 
 def _check_inputs(view: GraphView, item: GraphItem, table: OpTable) -> None:
     """A node has as many data inputs as its op takes; most ops always take the same number."""
-    fixed = {op: None if _is_custom(op, item) else table.input_count(op) for op in sorted(set(view.ops))}
+    fixed = {op: None if is_custom(op, item) else table.input_count(op) for op in sorted(set(view.ops))}
     for i, op in enumerate(view.ops):
         count = fixed[op]
-        if count == view.data_fanins[i] or _is_custom(op, item):
+        if count == view.data_fanins[i] or is_custom(op, item):
             continue
         wanted = len(table.input_types(view.nodes[i])) if count is None else count
         if wanted != view.data_fanins[i]:
@@ -67,7 +68,7 @@ def _check_inputs(view: GraphView, item: GraphItem, table: OpTable) -> None:
 
 def _check_ports(view: GraphView, item: GraphItem, table: OpTable) -> None:
     """Only inputs beyond the first output need a closer look, and those of ops without any output."""
-    silent = {op for op in set(view.ops) if not _is_custom(op, item) and _is_silent(op, table)}
+    silent = {op for op in set(view.ops) if not is_custom(op, item) and _is_silent(op, table)}
 
     @cache
     def output_count(source: int) -> int:
@@ -79,7 +80,7 @@ def _check_ports(view: GraphView, item: GraphItem, table: OpTable) -> None:
             if ":" not in text and view.ops[source] not in silent:
                 continue
             port = parse_input(text).port
-            if not _is_custom(view.ops[source], item) and port >= output_count(source):
+            if not is_custom(view.ops[source], item) and port >= output_count(source):
                 raise GraphError(
                     f"node '{node.name}': input '{text}' names output {port} of a node that has "
                     f"{output_count(source)} ({view.ops[source]})"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping
 
+from tfwave.graph.access import gives_handle, makes_handle, shares_by_name
 from tfwave.graph.attrs import string_attr
 from tfwave.graph.flow_ops import ENTER_OPS
 from tfwave.graph.item import GraphItem
@@ -10,7 +11,6 @@ from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.partition.colocate import CLASS_ATTR, CLASS_PREFIX
 from tfwave.graph.reach import upstream_of
-from tfwave.graph.resources import makes_handle
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef
 
@@ -64,12 +64,20 @@ def copy_as(node: NodeDef, rename: Callable[[str], str], copied: Container[str])
         copy.attr[name].CopyFrom(value)
     if node.op in ENTER_OPS:
         copy.attr["frame_name"].s = rename(string_attr(node, "frame_name")).encode()
-    if "shared_name" in node.attr and not string_attr(node, "shared_name"):
+    if _keeps_by_name(node) and not string_attr(node, "shared_name"):
         copy.attr["shared_name"].s = node.name.encode()
     if CLASS_ATTR in node.attr:
         groups = node.attr[CLASS_ATTR].list.s
         copy.attr[CLASS_ATTR].list.s[:] = [_renamed_group(group, rename, copied) for group in groups]
     return copy
+
+
+def _keeps_by_name(node: NodeDef) -> bool:
+    """Does an op keep anything under a name? A graph may lack the attribute, where it has its default."""
+    signature = OpTable().known(node.op)
+    return "shared_name" in node.attr or (
+        signature is not None and shares_by_name(signature) and not gives_handle(signature)
+    )
 
 
 def plain_attrs(node: NodeDef) -> dict[str, AttrValue]:

@@ -5,12 +5,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tfwave.cost.network import Network
+from tfwave.graph.access import VARIABLE_OPS
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import upstream_transfers
-
-_VARIABLE_OPS = frozenset({"VarHandleOp", "VariableV2", "Variable"})
 
 
 def pulling_devices(
@@ -29,7 +28,7 @@ def pulling_devices(
     """
     waits = upstream_transfers(view, transfers) if upstream is None else upstream
     early = frozenset(t.channel.destination for i, t in enumerate(transfers) if waits[t.recv] == 1 << i)
-    holding = {node.device for node in view.nodes if node.op in _VARIABLE_OPS}
+    holding = {node.device for node in view.nodes if node.op in VARIABLE_OPS}
     return early - holding or early
 
 

@@ -1,8 +1,17 @@
 """Several steps in one traced function."""
 
+from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+
+from tfwave.errors import GraphError
+from tfwave.graph.draws import has_fixed_seeds
+from tfwave.graph.item import GraphItem
+from tfwave.graph.load import parse_graph
+from tfwave.graph.ops import OpTable
+from tfwave.graph.resources import ResourceSurvey
+from tfwave.graph.view import GraphView
 
 
 def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], None]) -> Any:
@@ -14,12 +23,19 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
     that it is made of: the end of a loop's iteration, or of a nested function's call, waits for everything in it,
     while TensorFlow's automatic control dependencies let unrolled steps wait for each other variable by variable.
 
+    A random op that is given a seed would draw the same numbers in all steps of a call, and is refused. One that
+    gets its seed from `tf.random.set_seed` draws other numbers in each of them, and others than in single steps.
+
     `on_trace` gets each `tf.Graph` that it is traced into.
+
+    Raises:
+        GraphError: when it is traced: random ops that draw the same numbers; names one.
     """
     tensorflow: Any = import_module("tensorflow")
     python = getattr(step, "python_function", step)
 
     told = tensorflow.autograph.experimental.do_not_convert(on_trace)
+    checked = tensorflow.autograph.experimental.do_not_convert(_check_draws)
 
     def valued(leaf: Any) -> Any:
         return None if leaf is None else tensorflow.convert_to_tensor(leaf)
@@ -32,7 +48,25 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
         results: list[Any] = []
         for _ in range(count):
             results.append(tensorflow.nest.map_structure(valued, python(*args, **kwargs)))
+        if count > 1:
+            checked(tensorflow.compat.v1.get_default_graph())
         return tensorflow.nest.map_structure(stacked, *results)
 
     steps.__name__ = f"{getattr(python, '__name__', 'step')}_{count}"
     return tensorflow.function(steps)
+
+
+def _check_draws(graph: Any) -> None:
+    item = GraphItem(parse_graph(graph.as_graph_def().SerializeToString(), graph.name))
+    table, view = OpTable.of(item.graph), GraphView.of(item.graph)
+    survey = ResourceSurvey(item, view)
+    ran = [node for caller in view.nodes for node in (caller, *survey.leaves(caller))]
+    drawing = [node for node in ran if table.known(node.op) and has_fixed_seeds(node, table)]
+    seeds = [(node.op, node.attr["seed"].i, node.attr["seed2"].i) for node in drawing]
+    often = Counter(seeds)
+    for node, key in zip(drawing, seeds, strict=True):
+        if often[key] > 1:
+            raise GraphError(
+                f"node '{node.name}' ({node.op}) is given a seed, and would draw the same numbers in all steps "
+                "of a call: use tf.random.Generator or tf.random.stateless_*, or give it no seed"
+            )

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from tfwave.capture.memory.runs import Output, Place, Run
+from tfwave.graph.access import VARIABLE_OPS
 from tfwave.graph.flow_ops import MERGE_OPS
 from tfwave.graph.names import TensorName, parse_input
 from tfwave.memory.profile import OpMemory
@@ -37,7 +38,8 @@ from tfwave.proto.tensorflow_pb2 import NodeDef
 STATE_OPS = frozenset(
     {
         *("Const", "HostConst", "ImmutableConst", "_Arg", "_DeviceArg", "Placeholder"),
-        *("VarHandleOp", "Variable", "VariableV2", "ReadVariableOp", "_ReadVariablesOp"),
+        *VARIABLE_OPS,
+        *("ReadVariableOp", "_ReadVariablesOp"),
     }
 )
 """Ops that allocate nothing in a step: they give out what is there."""

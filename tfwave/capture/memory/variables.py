@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from tfwave.balance.sizes import resident_bytes
-from tfwave.graph.attrs import string_attr
+from tfwave.graph.access import HANDLE_OP, resource_of
 from tfwave.graph.flow_ops import ENTER_OPS, SWITCH_OPS
 from tfwave.graph.names import parse_input
 from tfwave.proto.tensorflow_pb2 import NodeDef
@@ -14,13 +14,9 @@ _PASSING_OPS = frozenset({"Identity", *ENTER_OPS, *SWITCH_OPS})
 def unread_bytes(nodes: Mapping[str, NodeDef], givers: Collection[str]) -> int:
     """Bytes of the variables whose values none of `givers` (names of nodes) reads; 0 for what declares no shape."""
     read = {name for giver in givers if giver in nodes for name in _handles(nodes, nodes[giver])}
-    variables = {_variable(node): node for node in nodes.values() if node.op == "VarHandleOp"}
-    known = {_variable(nodes[name]) for name in read}
+    variables = {resource_of(node): node for node in nodes.values() if node.op == HANDLE_OP}
+    known = {resource_of(nodes[name]) for name in read}
     return sum(resident_bytes(node) for key, node in variables.items() if key not in known)
-
-
-def _variable(node: NodeDef) -> tuple[str, str]:
-    return string_attr(node, "container"), string_attr(node, "shared_name") or node.name
 
 
 def _handles(nodes: Mapping[str, NodeDef], node: NodeDef) -> Iterator[str]:
@@ -33,5 +29,5 @@ def _handles(nodes: Mapping[str, NodeDef], node: NodeDef) -> Iterator[str]:
         seen.add(source.name)
         if source.op in _PASSING_OPS:
             sources += [nodes.get(parse_input(text).node) for text in source.input[:1]]
-        elif source.op == "VarHandleOp":
+        elif source.op == HANDLE_OP:
             yield source.name

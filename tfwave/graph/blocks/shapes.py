@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from tfwave.graph.access import VARIABLE_OPS
 from tfwave.graph.blocks.elementwise import BINARY, UNARY
 from tfwave.graph.names import TensorName, parse_input
 from tfwave.graph.view import GraphView
@@ -130,7 +131,7 @@ def _integers(tensor: TensorProto) -> Shape:
     return tuple([None if value < 0 else value for value in values[:count]])
 
 
-_IN_ATTRIBUTE = frozenset({"Placeholder", "PlaceholderWithDefault", "VarHandleOp", "VariableV2"})
+_IN_ATTRIBUTE = frozenset({"Placeholder", "PlaceholderWithDefault", *VARIABLE_OPS})
 _IN_VALUE: Mapping[str, int] = {
     "Fill": 0,
     "RandomUniform": 0,

@@ -5,7 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tfwave.graph.attrs import string_attr
+from tfwave.graph.access import (
+    HANDLE_OP,
+    IN_PLACE_OPS,
+    REFERENCE_OPS,
+    VARIABLE_OPS,
+    Resource,
+    is_anonymous,
+    resource_of,
+    variables_named,
+)
 from tfwave.graph.blocks.elementwise import UPDATES
 from tfwave.graph.blocks.layout import Layout, layout_of
 from tfwave.graph.blocks.shapes import shape_of
@@ -23,17 +32,13 @@ from tfwave.proto.tensorflow_pb2 import (
     NodeDef,
 )
 
-HANDLE = "VarHandleOp"
 READ = "ReadVariableOp"
 QUESTION = "VarIsInitializedOp"
 
 _ITEM_BYTES: Mapping[int, int] = {DT_BFLOAT16: 2, DT_HALF: 2, DT_FLOAT: 4, DT_DOUBLE: 8}
 """The types of variables that are cut, and the bytes of an element."""
-_ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
-"""The shared name by which TensorFlow makes a new variable each time."""
 _MOST_BLOCKS = 4096
 """Of one variable; more are taken for a mistake."""
-_REFERENCES = frozenset({"Variable", "VariableV2"})
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,11 @@ class _Survey:
         self._kept = item.preserve | {parse_input(name).node for name in (*item.feeds, *item.fetches)}
         self._fed = {parse_input(name).node for name in item.feeds}
         self._index = {name: i for i, name in enumerate(view.names)}
-        self._inside = _made_in_functions(item)
-        self._shared = Counter(_identity(node) for node in view.nodes if node.op == HANDLE)
+        self._shared = Counter(resource_of(node) for node in view.nodes if node.op == HANDLE_OP)
+        bodies = [node for function in item.graph.library.function for node in function.node_def]
+        others = (*bodies, *(node for node in view.nodes if node.op != HANDLE_OP))
+        self._inside = frozenset(variable for node in others for variable in variables_named(node))
+        self._in_place = next((node for node in (*view.nodes, *bodies) if node.op in IN_PLACE_OPS), None)
         self._whole: dict[str, str] = {}
         self._layouts: dict[str, Layout] = {}
         for node in view.nodes:
@@ -106,7 +114,7 @@ class _Survey:
     def _add(self, node: NodeDef, max_bytes: int) -> None:
         """Take up a variable that is too large, if anything uses it."""
         shape, item_bytes = _static(node)
-        if node.op in _REFERENCES:
+        if node.op in REFERENCE_OPS:
             self._whole[node.name] = "a reference variable, build it with use_resource=True"
         elif not self._view.fanouts[self._index[node.name]]:
             return
@@ -121,21 +129,40 @@ class _Survey:
     def _obstacle(self, name: str, whole: Mapping[str, str]) -> str:
         """Why a variable stays whole; empty if it need not.
 
-        Case 1: its handle itself is wanted, or is not its only one. Case 2: it is used otherwise than by reading
-        and updating all of it. Case 3: another variable that is updated with it stays whole, or has another shape.
+        Case 1: its handle itself is wanted or not its only one, or its blocks have no names of their own. Case 2:
+        it is used otherwise than by reading and updating all of it. Case 3: another variable that is updated with
+        it stays whole, or has another shape. Case 4: what is read may be changed where it lies.
         """
-        node = self._node(name)
+        users = [self._view.nodes[user] for user in self._view.fanouts[self._index[name]]]
+        by_users = (
+            self._unfit(user, name) or self._uneven(user, name, whole)
+            for user in sorted(users, key=lambda user: natural_key(user.name))
+        )
+        return self._unfit_handle(name) or next(filter(None, by_users), "")
+
+    def _unfit_handle(self, name: str) -> str:
         if name in self._kept:
             return "its handle is to be kept"
-        if _shared_name(node) == _ANONYMOUS or _shared_name(node) in self._inside:
+        if self._in_place is not None:
+            return f"'{self._in_place.name}' is an {self._in_place.op}, which may change it where it lies"
+        return self._unfit_name(self._node(name), len(self._layouts[name]))
+
+    def _unfit_name(self, node: NodeDef, blocks: int) -> str:
+        variable = resource_of(node)
+        if is_anonymous(node) or variable in self._inside:
             return "its handle is made elsewhere too"
-        if self._shared[_identity(node)] > 1:
+        if self._shared[variable] > 1:
             return "several handles share it"
-        users = [self._view.nodes[user] for user in self._view.fanouts[self._index[name]]]
-        for user in sorted(users, key=lambda user: natural_key(user.name)):
-            if reason := self._unfit(user, name) or self._uneven(user, name, whole):
-                return reason
-        return ""
+        if not variable[2]:
+            return "it has no name"
+        taken = self._taken(variable, blocks)
+        return f"a block of it would have the name '{taken}', which another variable has" if taken else ""
+
+    def _taken(self, variable: Resource, blocks: int) -> str:
+        """The name of a block that is that of another variable, too; empty if all are free."""
+        kind, container, name = variable
+        names = [f"{name}/block_{block}" for block in range(blocks)]
+        return next((n for n in names if {(kind, container, n)} & (self._shared.keys() | self._inside)), "")
 
     def _unfit(self, user: NodeDef, name: str) -> str:
         if f"^{name}" in user.input:
@@ -168,7 +195,7 @@ def handles_of(user: NodeDef, ops: OpTable) -> list[str]:
 def variable_bytes(node: NodeDef) -> int:
     """The bytes of a variable's value, by its handle or reference; 0 for other nodes, and for sizes not static."""
     shape, item_bytes = _static(node)
-    return prod(shape) * item_bytes if node.op == HANDLE or node.op in _REFERENCES else 0
+    return prod(shape) * item_bytes if node.op in VARIABLE_OPS else 0
 
 
 def _static(node: NodeDef) -> tuple[Sequence[int], int]:
@@ -178,16 +205,3 @@ def _static(node: NodeDef) -> tuple[Sequence[int], int]:
     if kind is None or sizes is None or len(known) < len(sizes):
         return (), 0
     return known, _ITEM_BYTES.get(kind.type, 0)
-
-
-def _shared_name(node: NodeDef) -> str:
-    return string_attr(node, "shared_name") or node.name
-
-
-def _identity(node: NodeDef) -> tuple[str, str]:
-    return string_attr(node, "container"), _shared_name(node)
-
-
-def _made_in_functions(item: GraphItem) -> frozenset[str]:
-    bodies = (function.node_def for function in item.graph.library.function)
-    return frozenset(_shared_name(node) for body in bodies for node in body if node.op == HANDLE)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from tfwave.graph import marks
-from tfwave.graph.attrs import string_attr
+from tfwave.graph.access import resource_of
 from tfwave.graph.blocks.elementwise import DELTAS, UPDATES
 from tfwave.graph.blocks.expressions import Expressions, Operands
 from tfwave.graph.blocks.layout import Layout
@@ -75,7 +75,7 @@ class BlockWriter:
         return self._node(name).input[: self._view.data_fanins[self._index[name]]]
 
     def _cut_handle(self, name: str, layout: Layout) -> None:
-        shared = string_attr(self._node(name), "shared_name") or name
+        _, _, shared = resource_of(self._node(name))
         for block in range(len(layout)):
             part = self._part(name, block)
             part.attr["shared_name"].s = f"{shared}/block_{block}".encode()

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from tfwave.errors import PassError
-from tfwave.graph.attrs import string_attr
+from tfwave.graph.access import KEYED_OPS, resource_of, works_on_reference
 from tfwave.graph.draws import has_fixed_seeds
 from tfwave.graph.item import GraphItem
 from tfwave.graph.ops import OpTable
@@ -11,8 +11,6 @@ from tfwave.graph.resources import Resource, ResourceSurvey
 from tfwave.proto.tensorflow_pb2 import NodeDef
 from tfwave.waves.rewrite.copies import KEY_INPUT
 from tfwave.waves.rewrite.training import Training
-
-KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
 
 
 def check_step(item: GraphItem, training: Training) -> None:
@@ -46,7 +44,7 @@ def check_step(item: GraphItem, training: Training) -> None:
 
 def _check(node: NodeDef, table: OpTable) -> None:
     signature = table.signature(node)
-    if any(arg.is_ref for arg in (*signature.input_arg, *signature.output_arg)):
+    if works_on_reference(signature):
         raise PassError(
             f"node '{node.name}' ({node.op}) works on a reference, and waves have resource variables of their own "
             "only: call tf.compat.v1.enable_resource_variables() before the graph is built"
@@ -68,5 +66,5 @@ def _check_leaf(leaf: NodeDef, caller: str, table: OpTable, changed: Collection[
         )
     if leaf.op.startswith(KEYED_OPS):
         raise PassError(f"{name}whose key the waves would share: call collectives outside of functions")
-    if (leaf.op, string_attr(leaf, "container"), string_attr(leaf, "shared_name")) in changed:
+    if resource_of(leaf) in changed:
         raise PassError(f"{name}a variable that each wave has for itself: pass its handle to the function")

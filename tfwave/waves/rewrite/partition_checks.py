@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from tfwave.errors import PassError
+from tfwave.graph.access import KEYED_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import natural_key
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.resources import ResourceSurvey
-from tfwave.waves.rewrite.checks import KEYED_OPS
 from tfwave.waves.rewrite.partitions import Partitions
 from tfwave.waves.rewrite.training import Training
 

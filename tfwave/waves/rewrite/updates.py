@@ -4,15 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from tfwave.graph.access import HANDLE_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import TensorName, parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.resources import Resource, ResourceSurvey, Touch
 from tfwave.graph.step import Step
 from tfwave.proto.tensorflow_pb2 import DT_BFLOAT16, DT_DOUBLE, DT_FLOAT, DT_HALF, DT_RESOURCE
-
-VARIABLE_OPS = frozenset({"VarHandleOp", "Placeholder", "_Arg"})
-"""What gives the handles of variables; the last two in the graph of a traced function."""
 
 _FLOATS = frozenset({DT_BFLOAT16, DT_HALF, DT_FLOAT, DT_DOUBLE})
 _OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
@@ -114,9 +112,9 @@ class StepVariables:
         reads: dict[Resource, tuple[int, ...]] = {}
         writes: dict[int, tuple[Resource, ...]] = {}
         for touch in touches:
-            if touch.resource[0] in VARIABLE_OPS and touch.writes:
+            if touch.resource[0] in HANDLE_OPS and touch.writes:
                 writes[touch.node] = (*writes.get(touch.node, ()), touch.resource)
-            elif touch.resource[0] in VARIABLE_OPS:
+            elif touch.resource[0] in HANDLE_OPS:
                 reads[touch.resource] = (*reads.get(touch.resource, ()), touch.node)
         updates = [Update(node, found, *_positions(tensors, node)) for node, found in writes.items()]
         return cls(reads, tuple(updates), touches)

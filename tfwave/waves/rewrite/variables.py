@@ -4,14 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import PassError
-from tfwave.graph.attrs import string_attr
+from tfwave.graph.access import HANDLE_OPS, READING_OPS, Resource, makes_handle, resource_of
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import natural_key, parse_input
 from tfwave.graph.ops import OpTable
-from tfwave.graph.resources import READING_OPS, Resource, makes_handle
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import NodeDef
-from tfwave.waves.rewrite.updates import VARIABLE_OPS
 
 
 @dataclass(frozen=True)
@@ -38,19 +36,13 @@ def own_variables(
     handles = {
         i
         for i, node in enumerate(view.nodes)
-        if node.op in VARIABLE_OPS and _resource(node) in wanted and makes_handle(node, table)
+        if node.op in HANDLE_OPS and resource_of(node) in wanted and makes_handle(node, table)
     }
     writers = {handle: _writers(view, handle, copied) for handle in handles}
     _check_initialised(view, writers)
     names = sorted({name for found in writers.values() for name in found}, key=natural_key)
     fed = any(view.ops[handle] != "VarHandleOp" for handle in handles)
     return OwnVariables(frozenset(view.names[handle] for handle in handles), tuple(names), fed)
-
-
-def _resource(node: NodeDef) -> Resource:
-    """A resource by its handle, as `tfwave.graph.resources` names it."""
-    name = string_attr(node, "shared_name")
-    return node.op, string_attr(node, "container"), name if node.op == "VarHandleOp" else name or node.name
 
 
 def _writers(view: GraphView, handle: int, copied: frozenset[str]) -> list[str]:
@@ -64,9 +56,9 @@ def _taken(node: NodeDef) -> list[str]:
 
 def _check_initialised(view: GraphView, writers: Mapping[int, Sequence[str]]) -> None:
     first: dict[Resource, str] = {}
-    known = {_resource(view.nodes[handle]) for handle, found in writers.items() if found}
+    known = {resource_of(view.nodes[handle]) for handle, found in writers.items() if found}
     for handle in sorted(writers, key=lambda handle: natural_key(view.names[handle])):
-        resource = _resource(view.nodes[handle])
+        resource = resource_of(view.nodes[handle])
         if view.ops[handle] == "VarHandleOp" and resource not in known:
             first.setdefault(resource, view.names[handle])
     for name in first.values():
