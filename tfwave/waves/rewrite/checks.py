@@ -11,8 +11,7 @@ from tfwave.graph.resources import Resource, ResourceSurvey
 from tfwave.proto.tensorflow_pb2 import NodeDef
 from tfwave.waves.rewrite.copies import KEY_INPUT
 from tfwave.waves.rewrite.training import Training
-
-KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
+from tfwave.waves.rewrite.updates import KEYED_OPS
 
 
 def check_step(item: GraphItem, training: Training) -> None:

@@ -7,9 +7,9 @@ from tfwave.graph.item import GraphItem
 from tfwave.graph.names import natural_key
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.resources import ResourceSurvey
-from tfwave.waves.rewrite.checks import KEYED_OPS
 from tfwave.waves.rewrite.partitions import Partitions
 from tfwave.waves.rewrite.training import Training
+from tfwave.waves.rewrite.updates import KEYED_OPS
 
 
 def check_partitions(item: GraphItem, training: Training, partitions: Partitions) -> None:

@@ -13,6 +13,8 @@ from tfwave.proto.tensorflow_pb2 import DT_BFLOAT16, DT_DOUBLE, DT_FLOAT, DT_HAL
 
 VARIABLE_OPS = frozenset({"VarHandleOp", "Placeholder", "_Arg"})
 """What gives the handles of variables; the last two in the graph of a traced function."""
+KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
+"""Collectives: they meet by keys, and take turns by handles that they do not write."""
 
 _FLOATS = frozenset({DT_BFLOAT16, DT_HALF, DT_FLOAT, DT_DOUBLE})
 _OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
