@@ -59,8 +59,8 @@ class TickTock(GraphPass):
     Refused are reference variables, updates of single rows, gradients in branches of TensorFlow 1's control flow,
     functions with random state, collectives or variables of their own, updates that follow from several
     gradients, or from one mixed with what the forward pass has read of the weight, and any update that takes what
-    follows from the batch and is not averaged: of what the forward pass reads or an optimizer keeps, but for a state
-    that the forward pass gives as it is; of other variables, such as metrics, if it comes from the backward pass.
+    follows from the batch and is not averaged: of what the forward pass reads or an optimizer keeps, but for a
+    state that the forward pass gives as it is; of others, such as metrics, if it comes from the backward pass.
 
     Raises:
         PassError: less than one wave or more than 64, or an offset outside of 0 to 1.

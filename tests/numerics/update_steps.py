@@ -18,8 +18,8 @@ v1 = tf.compat.v1
 HALF, STEPS, WORDS, WIDTH = 6, 3, 24, 4
 RATE, EPSILON = 1 / 32, 1e-2
 """An epsilon so large that no optimizer divides rounding errors by rounding errors."""
-PROXIMAL, PROXIMAL_ADAGRAD = np.array([RATE, 1e-3, 0.1]), np.array([RATE, 0.1, 1e-3, 0.1])
-"""Numbers that TensorFlow does not cast to the type of a weight."""
+PROXIMAL = np.array([RATE, 1e-3, 0.1])
+"""A rate and penalties, which TensorFlow does not cast to the type of a weight."""
 
 OF_WORDS = ("embedding", "dense rows", "tied")
 """The layers that look up rows of a table."""
@@ -50,6 +50,11 @@ def joined(pair: tuple[Batch, Batch]) -> Batch:
     return np.concatenate([inputs, others]), np.concatenate([wanted, more])
 
 
+def _proximal_adagrad() -> Any:
+    rate, *penalties = map(tf.constant, PROXIMAL)
+    return v1.train.ProximalAdagradOptimizer(rate, 0.1, *penalties)
+
+
 OPTIMIZERS: Mapping[str, Callable[[], Any]] = {
     "descent": lambda: v1.train.GradientDescentOptimizer(RATE),
     "momentum": lambda: v1.train.MomentumOptimizer(RATE, 0.9),
@@ -62,7 +67,7 @@ OPTIMIZERS: Mapping[str, Callable[[], Any]] = {
     "centred rmsprop": lambda: v1.train.RMSPropOptimizer(RATE, centered=True, epsilon=EPSILON),
     "ftrl": lambda: v1.train.FtrlOptimizer(RATE, l2_regularization_strength=0.1),
     "proximal": lambda: v1.train.ProximalGradientDescentOptimizer(*map(tf.constant, PROXIMAL)),
-    "proximal adagrad": lambda: v1.train.ProximalAdagradOptimizer(*map(tf.constant, PROXIMAL_ADAGRAD)),
+    "proximal adagrad": _proximal_adagrad,
 }
 """Those of TensorFlow 1."""
 LAYERS = ("dense", "normalised", "recurrent", "embedding", "dense rows", "tied", "by hand")
