@@ -230,3 +230,17 @@ def test_collectives_write_nothing() -> None:
     build.node("train", "NoOp", "^update")
     item = initialised(build).item("loss:0", "train", feeds=["token:0"])
     assert averaged(check_rewrite(TickTock(2, "batch"), item)) == {"reduced_0"}
+
+
+@pytest.mark.parametrize(("beside", "found"), [("c", set[str]()), ("layer1", {"moving"})])
+def test_the_moments_of_a_batch_normalisation_are_none_of_a_gradient(beside: str, found: set[str]) -> None:
+    """Also where the op reads the moving average, as it does in tf_keras; with anything else they may be."""
+    build = applied()
+    build.const("c")
+    taken = ("x", "c", "c", with_variable(build, "moving"), "c")
+    build.node("norm", "FusedBatchNormV3", *taken, T=FLOAT, U=FLOAT)
+    next(node for node in build.graph.node if node.name == "layer0").input[0] = "norm"
+    build.read("again", "moving")
+    more = binary(build, "moving/more", "Sub", "again", "norm:1")
+    build.update("keep", "moving", binary(build, "moving/part", "Mul", more, beside))
+    assert averaged(rewritten(build, "keep")) == {"gradient0_0", "gradient1_0", *found}

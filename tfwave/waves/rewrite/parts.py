@@ -6,7 +6,7 @@ The parts follow from data edges alone, no name tells them:
 2. Gradients come into the updates of what is trained, whatever op they are: of variables that the forward pass
    reads, of those that optimizer ops (ResourceApply...) change, and of those that such updates follow from, behind
    the forward pass: slots that are assigned to. Nobody can tell the gradient of a weight from a statistic that the
-   forward pass reads, if it is computed behind the forward pass.
+   forward pass reads, if it is computed behind the forward pass, but for that of an op of batch normalisation.
 3. Between them lie the backward pass and what an optimizer computes (`tfwave.waves.rewrite.optimizer`).
 """
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.graph.names import TensorName
+from tfwave.graph.reach import reached
 from tfwave.graph.resources import Resource
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
 from tfwave.waves.rewrite.flow import DataFlow
@@ -22,6 +23,8 @@ from tfwave.waves.rewrite.updates import KEYED_OPS, StepTensors, StepVariables, 
 
 ROWS_OPS = ("ResourceSparse", "ResourceScatter", "ResourceStridedSlice")
 """What updates single rows of a variable."""
+_NORMALISING_OPS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "_FusedBatchNormEx"})
+"""What gives, besides what it normalises, the mean and the variance of a batch."""
 READ_OP = "ReadVariableOp"
 """What gives the value of a variable, and nothing else."""
 
@@ -55,7 +58,8 @@ class StepParts:
     @cached_property
     def updates(self) -> tuple[Update, ...]:
         """Case 2."""
-        found = [u for u in self.writes if u.is_optimizer or not self.weights.isdisjoint(u.variables)]
+        of_weights = [u for u in self._of(self.weights) if u not in self.statistics]
+        found = [*of_weights, *(u for u in self.writes if u.is_optimizer and u not in of_weights)]
         while True:
             before = self._before(found)
             slots = [v for v, nodes in self.variables.reads.items() if not before.isdisjoint(nodes)]
@@ -63,6 +67,22 @@ class StepParts:
             if not more:
                 return tuple(found)
             found += more
+
+    @cached_property
+    def statistics(self) -> frozenset[Update]:
+        """The updates that follow from moments of ops of batch normalisation, and from nothing else of a batch."""
+        return frozenset(u for u in self._of(self.weights) if not u.is_optimizer and self._of_moments(u))
+
+    def _of_moments(self, update: Update) -> bool:
+        found = reached(self._behind, [update.node])
+        taken = [t for node in found for t in self.tensors.taken(node) if t.source in self._computed]
+        ops = self.flow.step.view.ops
+        moments = [t for t in taken if ops[t.source] in _NORMALISING_OPS and t.tensor.port > 0]
+        return bool(moments) and moments == taken and not any(map(self.tensors.fed, found))
+
+    def _behind(self, node: int) -> set[int]:
+        """What a node takes behind the forward pass."""
+        return set(self.flow.fanins[node]) - self.forward
 
     def _of(self, variables: Iterable[Resource]) -> list[Update]:
         wanted = set(variables)

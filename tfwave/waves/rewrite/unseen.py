@@ -35,7 +35,8 @@ class UnseenGradients:
         1. Averaged: nothing is left that the batch of a wave decides, neither of the backward pass nor of the
            forward pass: averages, variables, constants. So are counters, schedules, decays and constraints.
         2. A state of the forward pass, such as that of a recurrent layer: it assigns, as it is, what all losses
-           follow from that follow from its variable. Or it is a call of the forward pass without an optimizer.
+           follow from that follow from its variable. Or it is a call of the forward pass without an optimizer, or
+           follows from the moments of an op of batch normalisation.
         3. A record, such as a metric or a moving average: neither the forward pass nor an update of what is trained
            follows from its variable, and nothing is left of the backward pass. Nor is it a weight of a loss that
            was overlooked: its update follows from nothing that is made of it and leads to what is fetched, too.
@@ -48,10 +49,12 @@ class UnseenGradients:
         names, parts = self._names, self.optimizer.parts
         for update in sorted(parts.writes, key=lambda update: names[update.node]):
             self._check_backward(update.node, update.variables[0])
-            if update not in parts.updates:
-                self._check_record(update)
-            elif not self._is_state(update):
+            if self._is_state(update):
+                continue
+            if update in parts.updates:
                 self._check_trained(update)
+            else:
+                self._check_record(update)
         for touch in sorted(parts.variables.touches, key=lambda touch: names[touch.node]):
             if touch.writes and _TABLE in touch.resource[0]:
                 self._check_backward(touch.node, touch.resource)
@@ -140,6 +143,8 @@ class UnseenGradients:
     def _is_state(self, update: Update) -> bool:
         """Case 2."""
         parts = self.optimizer.parts
+        if update in parts.statistics:
+            return True
         if update.node in parts.forward:
             return not any(op.startswith(_APPLYING_OPS) for op in self._inner_ops(update.node))
         if self._ops[update.node] != _ASSIGN_OP:
