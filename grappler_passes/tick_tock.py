@@ -59,8 +59,10 @@ class TickTock(GraphPass):
     which begin as 0.
 
     Refused are reference variables, updates of single rows, gradients in branches of TensorFlow 1's control flow,
-    functions with random state, collectives or variables of their own, and updates that follow from several
-    gradients, or from one mixed with what the forward pass has read of the weight.
+    functions with random state, collectives or variables of their own, updates that follow from several
+    gradients, or from one mixed with what the forward pass has read of the weight, and any update that takes what
+    follows from the batch and is not averaged: of what the forward pass reads or an optimizer keeps, but for a
+    state that the forward pass gives as it is; of others, such as metrics, if it comes from the backward pass.
 
     A plan with waves, as `tfwave waves --graph` writes it, says `waves` and `offset`, and fits one graph.
 

@@ -85,10 +85,15 @@ class OptimizerPart:
     def _apart(self) -> frozenset[int]:
         """Cases 1 and 2."""
         parts, reads = self.parts, self.parts.variables.reads
-        applied = {v for update in parts.variables.updates if update.is_optimizer for v in update.variables}
-        nodes = {node for v, found in reads.items() if v not in parts.weights | applied for node in found}
-        again = [self._assigned(v, node) for v in parts.weights - applied for node in reads[v]]
+        others = parts.weights | self._applied
+        nodes = {node for v, found in reads.items() if v not in others for node in found}
+        again = [self._assigned(v, node) for v in parts.weights - self._applied for node in reads.get(v, ())]
         return (parts.flow.downstream(nodes - parts.forward) & parts.after).union(*again)
+
+    @cached_property
+    def _applied(self) -> frozenset[Resource]:
+        """What optimizer ops change."""
+        return frozenset(v for update in self.parts.updates if update.is_optimizer for v in update.variables)
 
     def _assigned(self, weight: Resource, read: int) -> frozenset[int]:
         """Case 2, for one read."""
@@ -118,7 +123,7 @@ class OptimizerPart:
             origins = self._origins(weight)
             walks = {node: origins.behind([node]) for node in nodes if times[node] == 1}
             made = {node for node, walk in walks.items() if not any(map(origins.begins, walk))}
-            if made != walks.keys():
+            if made != walks.keys() or weight in self._applied:
                 for node in made:
                     yield set(), walks[node]
             for joined, last in origins.common(self._by_name(walks.keys() - made)):

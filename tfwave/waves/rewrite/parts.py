@@ -3,9 +3,10 @@
 The parts follow from data edges alone, no name tells them:
 
 1. The forward pass is what its end (`tfwave.waves.rewrite.boundary`) follows from.
-2. Gradients come into optimizer ops (ResourceApply...). In a step without any they come into all updates of
-   variables that the forward pass reads. Either way also into updates of variables that such updates follow from,
-   behind the forward pass: slots that are assigned to.
+2. Gradients come into the updates of what is trained, whatever op they are: of variables that the forward pass
+   reads, of those that optimizer ops (ResourceApply...) change, and of those that such updates follow from, behind
+   the forward pass: slots that are assigned to. Nobody can tell the gradient of a weight from a statistic that the
+   forward pass reads, if it is computed behind the forward pass, but for that of an op of batch normalisation.
 3. Between them lie the backward pass and what an optimizer computes (`tfwave.waves.rewrite.optimizer`).
 """
 
@@ -13,7 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tfwave.graph.access import KEYED_OPS
 from tfwave.graph.names import TensorName
+from tfwave.graph.reach import reached
 from tfwave.graph.resources import Resource
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
 from tfwave.waves.rewrite.flow import DataFlow
@@ -21,6 +24,8 @@ from tfwave.waves.rewrite.updates import StepTensors, StepVariables, Update
 
 ROWS_OPS = ("ResourceSparse", "ResourceScatter", "ResourceStridedSlice")
 """What updates single rows of a variable."""
+_NORMALISING_OPS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "_FusedBatchNormEx"})
+"""What gives, besides what it normalises, the mean and the variance of a batch."""
 READ_OP = "ReadVariableOp"
 """What gives the value of a variable, and nothing else."""
 
@@ -41,18 +46,21 @@ class StepParts:
 
     @cached_property
     def weights(self) -> frozenset[Resource]:
-        """The variables that the forward pass reads, those that do not change included."""
-        reads = self.variables.reads
-        return frozenset(v for v, nodes in reads.items() if not self.forward.isdisjoint(nodes))
+        """The variables that the forward pass reads or, in a call, changes; those that do not change included."""
+        read = {v for v, nodes in self.variables.reads.items() if not self.forward.isdisjoint(nodes)}
+        return frozenset(read).union(*(u.variables for u in self.writes if u.node in self.forward))
+
+    @cached_property
+    def writes(self) -> tuple[Update, ...]:
+        """All updates of variables, without collectives."""
+        ops = self.flow.step.view.ops
+        return tuple([u for u in self.variables.updates if not ops[u.node].startswith(KEYED_OPS)])
 
     @cached_property
     def updates(self) -> tuple[Update, ...]:
         """Case 2."""
-        updates = self.variables.updates
-        of_weights = self._of(self.weights)
-        rows = [u for u in of_weights if self.flow.step.view.ops[u.node].startswith(ROWS_OPS)]
-        optimizers = [u for u in updates if u.is_optimizer]
-        found = [*optimizers, *(u for u in rows if u not in optimizers)] if optimizers else of_weights
+        of_weights = [u for u in self._of(self.weights) if u not in self.statistics]
+        found = [*of_weights, *(u for u in self.writes if u.is_optimizer and u not in of_weights)]
         while True:
             before = self._before(found)
             slots = [v for v, nodes in self.variables.reads.items() if not before.isdisjoint(nodes)]
@@ -61,9 +69,25 @@ class StepParts:
                 return tuple(found)
             found += more
 
+    @cached_property
+    def statistics(self) -> frozenset[Update]:
+        """The updates that follow from moments of ops of batch normalisation, and from nothing else of a batch."""
+        return frozenset(u for u in self._of(self.weights) if not u.is_optimizer and self._of_moments(u))
+
+    def _of_moments(self, update: Update) -> bool:
+        found = reached(self._behind, [update.node])
+        taken = [t for node in found for t in self.tensors.taken(node) if t.source in self._computed]
+        ops = self.flow.step.view.ops
+        moments = [t for t in taken if ops[t.source] in _NORMALISING_OPS and t.tensor.port > 0]
+        return bool(moments) and moments == taken and not any(map(self.tensors.fed, found))
+
+    def _behind(self, node: int) -> set[int]:
+        """What a node takes behind the forward pass."""
+        return set(self.flow.fanins[node]) - self.forward
+
     def _of(self, variables: Iterable[Resource]) -> list[Update]:
         wanted = set(variables)
-        return [update for update in self.variables.updates if not wanted.isdisjoint(update.variables)]
+        return [update for update in self.writes if not wanted.isdisjoint(update.variables)]
 
     def _before(self, updates: Iterable[Update]) -> frozenset[int]:
         """What the values that updates take follow from, behind the forward pass."""
@@ -98,7 +122,7 @@ class StepParts:
     def weight_of(self) -> Mapping[int, Resource]:
         """By the nodes that read them and do nothing else, in the forward pass or behind it."""
         reads, ops = self.variables.reads, self.flow.step.view.ops
-        return {node: v for v in self.weights for node in reads[v] if ops[node] == READ_OP}
+        return {node: v for v in self.weights for node in reads.get(v, ()) if ops[node] == READ_OP}
 
     @cached_property
     def _computed(self) -> frozenset[int]:
@@ -119,4 +143,8 @@ class StepParts:
         for fanin in self.flow.fanins[node]:
             if fanin in self._computed or self.weight_of.get(fanin, own) != own:
                 return True
+        return self.takes_data(node)
+
+    def takes_data(self, node: int) -> bool:
+        """Does a node take what the forward pass is fed?"""
         return not self._data.isdisjoint(self.tensors.fed(node))

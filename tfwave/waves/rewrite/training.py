@@ -2,6 +2,7 @@
 
 Gradients are the tensors of floats that go from the backward pass into the optimizer's part or into the updates
 (`tfwave.waves.rewrite.optimizer`). The statistics of a batch normalisation are none, nor are counts of a metric.
+That no other update takes one is checked in the end (`tfwave.waves.rewrite.unseen`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from tfwave.waves.rewrite.boundary import BoundaryFinder
 from tfwave.waves.rewrite.flow import DataFlow
 from tfwave.waves.rewrite.optimizer import OptimizerPart
 from tfwave.waves.rewrite.parts import ROWS_OPS, StepParts
+from tfwave.waves.rewrite.unseen import UnseenGradients
 from tfwave.waves.rewrite.updates import StepTensors, StepVariables, Taken, Update
 
 
@@ -50,8 +52,8 @@ class Training:
         """Take a step apart; `boundary` names the end of its forward pass, where it is not to be found.
 
         Raises:
-            PassError: the step changes no variable, the end of its forward pass is not found, or there is no
-                gradient, or one that cannot be averaged; names the node.
+            PassError: the step changes no variable, the end of its forward pass is not found, there is no
+                gradient or one that cannot be averaged, or an update takes one that was not seen; names the node.
             GraphError: an unknown op, or a handle that cannot be traced to what made it.
         """
         step = Step.of(item, view)
@@ -75,6 +77,7 @@ def _gradients(optimizer: OptimizerPart) -> tuple[Gradient, ...]:
             uses.setdefault(taken.tensor, []).append(taken)
     _check_updates(optimizer)
     _check_gradients(parts, uses)
+    UnseenGradients(optimizer, {(t.node, t.position) for taken in uses.values() for t in taken}).check()
     found = [_gradient(parts, tensor, taken) for tensor, taken in uses.items()]
     return tuple(sorted(found, key=lambda gradient: (natural_key(gradient.tensor.node), gradient.tensor)))
 
