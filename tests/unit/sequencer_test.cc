@@ -333,6 +333,7 @@ int main() {
   ArrivalsAreNumberedAndKept();
   TheRingCountsWhatItLoses();
   PacingKeepsOrderAndRate();
+  TestEdgeIndex();
   TestFunctions();
   TestPriority();
   TestShallowSockets();

@@ -55,6 +55,7 @@ inline std::shared_ptr<const Plans> PlansOfFunctions() {
   return Make({"", "reversed", "rotated", "none"}, rows);
 }
 
+void TestEdgeIndex();
 void TestFunctions();
 void TestPriority();
 void TestShallowSockets();

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -106,12 +105,14 @@ class GraphOrder {
   const Place* Find(int pair, const std::string& edge) const;
   // How many transfers a counter orders, by channel; channels without any are absent.
   const std::unordered_map<int, int>& sizes() const { return sizes_; }
+  // All transfers of the graph between devices that some plan speaks of, by pair and edge.
+  const std::unordered_map<int, std::unordered_map<std::string, Place>>& places() const { return places_; }
 
  private:
   struct Claim;
   int AddChannel(std::vector<Claim> claims, int channel);
 
-  std::unordered_map<int, std::unordered_map<std::string, Place>> places_;  // by pair and edge
+  std::unordered_map<int, std::unordered_map<std::string, Place>> places_;
   std::unordered_map<int, int> sizes_;
 };
 
