@@ -48,7 +48,9 @@ def sanitized_start(sanitizer: str) -> tuple[str, ...]:
     for start, result in zip(starts, tried, strict=True):
         if result.returncode == 0:
             return start
-    pytest.skip(f"nothing starts with -fsanitize={sanitizer}: {tried[-1].stderr.strip() or tried[-1].returncode}")
+    pytest.skip(
+        f"nothing starts with -fsanitize={sanitizer}: {tried[-1].stderr.strip() or tried[-1].returncode}"
+    )
 
 
 def compile_program(program: Path, source: Path, sanitizer: str) -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,7 @@ FAULTS = {
           other.join();""",
     "address": """
         int main(int count, char**) {
-          int* volatile numbers = new int[count];
+          volatile int* const numbers = new int[count];
           numbers[count] = 1;
           delete[] numbers;""",
     "undefined": """
@@ -41,7 +41,7 @@ def _assert_holds(directory: Path, text: str, sanitizer: str) -> None:
 def test_what_a_sanitizer_finds_fails(tmp_path: Path, sanitizer: str) -> None:
     _assert_holds(tmp_path, "int main() {" + HOLDS, sanitizer)
     for name in sanitizer.split(","):
-        with pytest.raises(AssertionError, match="Sanitizer|runtime error"):
+        with pytest.raises(AssertionError, match=r"Sanitizer|runtime error"):
             _assert_holds(tmp_path, FAULTS[name] + HOLDS, sanitizer)
 
 

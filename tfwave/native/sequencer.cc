@@ -221,6 +221,11 @@ bool Sequencer::enabled() const {
   return enabled_;
 }
 
+bool Sequencer::UsesPriority() const {
+  Lock lock(mu_);
+  return enabled_ && plans_ && plans_->UsesPriority();
+}
+
 double Sequencer::deadline_seconds() const {
   Lock lock(mu_);
   return std::chrono::duration<double>(deadline_).count();

@@ -71,6 +71,7 @@ class Sequencer {
   Counters counters() const;
   bool installed() const { return planned_.load(std::memory_order_relaxed); }
   bool enabled() const;  // of the switch, whether or not plans are installed
+  bool UsesPriority() const;  // whether something may go by priority now
   double deadline_seconds() const;
 
  private:
