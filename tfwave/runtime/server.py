@@ -83,7 +83,7 @@ class Server:
             task_index: its number in that job.
             port: where to listen, if not at the port that the cluster names.
             enforcer: "hook" (native, needs a C++ compiler once), "proxy" (costs about a millisecond a tensor), or
-                "auto": the proxy only where no compiler is.
+                "auto": the proxy only where neither a compiler is nor a library that was built before.
             control: where the control service listens; see `tfwave.runtime.control.service.serve`.
             credentials: what must be proved to it; needed beyond loopback. TensorFlow's own port knows none.
             metrics: where to serve Prometheus metrics (see `serve_metrics`); None: not.
