@@ -5,14 +5,18 @@ Each line in is {"do": name, ...arguments}; each line out is "TASK " and the ans
 """
 
 import json
+import os
+import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
 from tests.cluster.speaker import obey, say
+
+TCP_NOTSENT_LOWAT = 25
 
 
 def main() -> None:
@@ -28,10 +32,25 @@ def main() -> None:
         request["cluster"], job_name=request["job"], task_index=request["task"], protocol=PROTOCOL
     )
     say(server.target)
-    obey(_commands(hook))
+    port = int(server.target.rpartition(":")[2])
+    obey(_commands(hook) | {"unsent": lambda: _unsent(port)})
 
 
-def _commands(hook: Any) -> Mapping[str, Callable[..., Any]]:
+def _unsent(port: int) -> list[list[int]]:
+    """What TCP sockets take that cannot be sent yet: connections to a port of this process, and all others."""
+    found: list[list[int]] = [[], []]
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(name))) as copy:
+                limit = copy.getsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT)
+                listens = copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                found[listens or copy.getsockname()[1] != port].append(limit)
+        except OSError:
+            continue  # no TCP socket
+    return found
+
+
+def _commands(hook: Any) -> dict[str, Callable[..., Any]]:
     from tests.plans import plan_by_hand
     from tfwave.graph.names import Channel
 
@@ -53,6 +72,7 @@ def _commands(hook: Any) -> Mapping[str, Callable[..., Any]]:
     return {
         "install": install,
         "configure": hook.configure,
+        "remove": hook.remove,
         "counters": lambda: as_json(hook.status().counters),
         "hand_offs": lambda: as_json(hook.hand_offs()),
         "log_arrivals": hook.log_arrivals,

@@ -83,9 +83,10 @@ def test_the_enforcer_can_be_asked_for(servers: Job) -> None:
     assert "orders by the hook, not the proxy" in found["refused"]
 
 
-def test_no_compiler_is_needed() -> None:
-    """Servers that find none order by the proxy."""
-    with job(environment={"CXX": "", "PATH": "/nonexistent"}) as servers:
+def test_no_compiler_is_needed(tmp_path: Path) -> None:
+    """Servers that find none, nor a library that is built, order by the proxy."""
+    bare = {"CXX": "", "PATH": "/nonexistent", "TFWAVE_CACHE_DIR": str(tmp_path)}
+    with job(environment=bare) as servers:
         found = servers.chief("losses", model="recommender", steps=45, wrapped=True)
         kept(found)
 

@@ -1,5 +1,8 @@
 """What only the hook does: several servers in one process, and a server that runs already."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
@@ -96,3 +99,29 @@ def test_a_name_that_is_no_task_is_refused() -> None:
     for name in ("ps", "/job:ps/task:0", "/job:ps/replica:0/task:0/device:CPU:0", "not a task"):
         with pytest.raises(EnforcerError, match="is no task: write /job:NAME/replica:N/task:N"):
             Hook().configure(hooked_tasks=["/job:ps/replica:0/task:0", name])
+
+
+def test_channels_are_not_read_while_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the new plan's hand-offs would be taken for those of the channels before."""
+    hook = Hook()
+    ends = [("/job:ps/task:0", "/job:worker/task:1"), ("/job:ps/task:0", "/job:worker/task:0")]
+    hook.install(plan_of({ends[0]: ["edge_1_a"]}, seed=None))
+    installed, go_on = Event(), Event()
+    call = hook._call
+
+    def slow(name: str, *arguments: Any) -> None:
+        call(name, *arguments)
+        if name == "tfwave_install":
+            installed.set()
+            assert go_on.wait(30)
+
+    monkeypatch.setattr(hook, "_call", slow)
+    with ThreadPoolExecutor(2) as pool:
+        changed = pool.submit(hook.install, plan_of({pair: ["edge_1_a"] for pair in ends}, seed=None))
+        assert installed.wait(30)
+        read = pool.submit(Hook().hand_offs)
+        time.sleep(0.2)
+        go_on.set()
+        changed.result()
+        assert len(read.result().channels) == 2
+    hook.remove()

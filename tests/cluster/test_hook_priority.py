@@ -30,6 +30,7 @@ STEPS = 25
 SIZE = 1 << 18
 TENSOR = 4 * SIZE
 FLOOD = 100
+UNSENT = 128 << 10  # a limited socket
 LONG = 100.0
 CPU = "/device:CPU:0"
 
@@ -189,6 +190,11 @@ def test_what_workers_push_in_a_function_is_ordered() -> None:
             assert {c.function for c in log.channels} == {function}
             pushed += read_hand_offs(log, lambda _, channel: str(channel))
             assert int(worker.ask("counters")["held"]) == 0
+            served, others = worker.ask("unsent")
+            assert UNSENT in served
+            assert UNSENT not in others
+            worker.ask("remove")
+            assert UNSENT not in worker.ask("unsent")[0]
         planned = [node for node, device in updates.items() if device.removesuffix(CPU) in HOOKED]
         assert len(pushed) == STEPS * len(planned)
         assert conformance(pushed).exact

@@ -244,7 +244,7 @@ def test_what_it_refuses(config: Any, arguments: tuple[str, ...], why: str) -> N
 def test_without_a_compiler(tmp_path: Path) -> None:
     """Then only the hook is refused; left alone, it takes the proxy (`test_distribute`)."""
     config = {"cluster": CLUSTER, "task": {"type": "worker", "index": 0}}
-    bare = {"PATH": str(tmp_path), "CXX": ""}
+    bare = {"PATH": str(tmp_path), "CXX": "", "TFWAVE_CACHE_DIR": str(tmp_path)}
     refused = refusal(command(config, "--enforcer", "hook", environment=bare))
     assert "no C++ compiler: install g++" in refused
 

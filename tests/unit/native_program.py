@@ -3,38 +3,61 @@
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 NATIVE = Path(__file__).parent.parent.parent / "tfwave" / "native"
 COMPILER = shutil.which("g++") or shutil.which("clang++")
+SANITIZERS = ("thread", "address,undefined")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+each_sanitizer = pytest.mark.parametrize("sanitizer", SANITIZERS)
+
+_NO_RANDOM_ADDRESSES = ("setarch", "-R")  # under which ThreadSanitizer finds the memory layout that it needs
 
 
-def assert_holds(directory: Path, patterns: Iterable[str], tests: Sequence[Path], seconds: float) -> None:
-    """Compile the native sources and the tests, and run them; with ThreadSanitizer where the compiler has it.
+def assert_holds(
+    directory: Path, patterns: Iterable[str], tests: Sequence[Path], seconds: float, sanitizer: str
+) -> None:
+    """Compile the native sources and the tests with a sanitizer and without a warning, and run them.
 
     All is compiled as one, as headers take most of the time.
     """
+    start = sanitized_start(sanitizer)
     sources = [path for pattern in patterns for path in sorted(NATIVE.glob(pattern))]
-    joined, sanitized, plain = directory / "joined.cc", directory / "sanitized", directory / "plain"
+    joined, program = directory / "joined.cc", directory / "program"
     joined.write_text("".join(f'#include "{path}"\n' for path in (*sources, *tests)))
-    if _compile(sanitized, joined, "-fsanitize=thread"):
-        result = _run(sanitized, seconds)
-        # some kernels' memory layout keeps it from starting
-        if "FATAL: ThreadSanitizer" not in result.stderr:
-            assert (result.returncode, result.stdout) == (0, "all hold\n"), result.stderr
-            return
-    assert _compile(plain, joined)
-    result = _run(plain, seconds)
+    compiled = compile_program(program, joined, sanitizer)
+    assert compiled.returncode == 0, compiled.stderr
+    result = _run([*start, str(program)], seconds)
     assert (result.returncode, result.stdout) == (0, "all hold\n"), result.stderr
 
 
-def _compile(program: Path, source: Path, *flags: str) -> bool:
-    common = ["-std=c++17", "-g1", "-O1", "-Wall", "-Wextra", "-pthread", f"-I{NATIVE}", "-o", str(program)]
-    return subprocess.run([str(COMPILER), *flags, *common, str(source)], check=False).returncode == 0
+@cache
+def sanitized_start(sanitizer: str) -> tuple[str, ...]:
+    """What a program with the sanitizer must be started with; skips where none starts at all."""
+    with TemporaryDirectory() as folder:
+        source, program = Path(folder, "empty.cc"), Path(folder, "empty")
+        source.write_text("int main() {}\n")
+        if compile_program(program, source, sanitizer).returncode:
+            pytest.skip(f"{COMPILER} has no runtime for -fsanitize={sanitizer}: install it")
+        starts = [_NO_RANDOM_ADDRESSES, ()] if shutil.which(_NO_RANDOM_ADDRESSES[0]) else [()]
+        tried = [_run([*start, str(program)], 60) for start in starts]
+    for start, result in zip(starts, tried, strict=True):
+        if result.returncode == 0:
+            return start
+    pytest.skip(
+        f"nothing starts with -fsanitize={sanitizer}: {tried[-1].stderr.strip() or tried[-1].returncode}"
+    )
 
 
-def _run(program: Path, seconds: float) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program], capture_output=True, text=True, timeout=seconds, check=False)
+def compile_program(program: Path, source: Path, sanitizer: str) -> subprocess.CompletedProcess[str]:
+    sanitize = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
+    strict = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-g1", "-O1", "-pthread", f"-I{NATIVE}")
+    return _run([str(COMPILER), *sanitize, *strict, "-o", str(program), str(source)], 600)
+
+
+def _run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)

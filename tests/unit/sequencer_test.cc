@@ -224,6 +224,13 @@ void BadPlansAreRefused() {
   CHECK(!Plans::Make({"f"}, {{"a", "b", "edge_1_x", "f"}, {"a", "b", "edge_1_x", "f"}}, &error));
   CHECK(error == "the plan of 'f' names 'edge_1_x' twice from a to b");
   CHECK(!Plans::Make({"f"}, {{"a", "b", "edge_1_x", "g"}}, &error) && !error.empty());
+  for (const int64_t number : {-1, 0, 2, 1 << 20}) {
+    const std::vector<PlanRow> rows = {{"a", "b", "edge_1_x"}, {"a", "c", "edge_1_x", "", 0, number}};
+    CHECK(!Plans::Make({""}, rows, &error));
+    CHECK(error == "the channel from a to c has the number " + std::to_string(number) + ", not 1");
+  }
+  CHECK(!Plans::Make({""}, {{"a", "b", "edge_1_x"}, {"a", "b", "edge_2_y", "", 0, 1}}, &error));
+  CHECK(error == "the channel from a to b has the number 1, not 0");
 }
 
 void ArrivalsAreNumberedAndKept() {
@@ -333,6 +340,8 @@ int main() {
   ArrivalsAreNumberedAndKept();
   TheRingCountsWhatItLoses();
   PacingKeepsOrderAndRate();
+  TestApi();
+  TestEdgeIndex();
   TestFunctions();
   TestPriority();
   TestShallowSockets();

@@ -2,6 +2,8 @@
 #ifndef TFWAVE_TESTS_SEQUENCER_TEST_H_
 #define TFWAVE_TESTS_SEQUENCER_TEST_H_
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,9 +18,18 @@ constexpr int kSize = 20;
 inline std::string Edge(int i) { return "edge_" + std::to_string(i) + "_v" + std::to_string(i); }
 inline std::string Destination(int channel) { return "w" + std::to_string(channel); }
 
+// Channels get numbers in order of first mention.
+inline std::vector<PlanRow> Numbered(std::vector<PlanRow> rows) {
+  std::map<std::vector<std::string>, int64_t> numbers;
+  for (PlanRow& row : rows) {
+    row.channel = numbers.try_emplace({row.source, row.destination, row.function}, numbers.size()).first->second;
+  }
+  return rows;
+}
+
 inline std::shared_ptr<const Plans> Make(const std::vector<std::string>& functions, const std::vector<PlanRow>& rows) {
   std::string error;
-  auto plans = Plans::Make(functions, rows, &error);
+  auto plans = Plans::Make(functions, Numbered(rows), &error);
   CHECK(plans && error.empty());
   return plans;
 }
@@ -55,6 +66,8 @@ inline std::shared_ptr<const Plans> PlansOfFunctions() {
   return Make({"", "reversed", "rotated", "none"}, rows);
 }
 
+void TestApi();
+void TestEdgeIndex();
 void TestFunctions();
 void TestPriority();
 void TestShallowSockets();

@@ -4,9 +4,11 @@ import contextlib
 import logging
 import re
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,32 @@ def test_what_is_no_plan_is_not_sent(service: ControlServer, hook: FakeHook, not
     ):
         client.install(nothing)
     assert hook.plan is None
+
+
+def test_what_happened_is_not_read_while_plans_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    hook, entered, go_on = FakeHook(), threading.Event(), threading.Event()
+
+    def install(plan: Plan) -> None:
+        entered.set()
+        assert go_on.wait(30)
+        hook.plan = plan
+
+    def hand_offs(cursor: int) -> control_pb2.HandOffs:
+        return control_pb2.HandOffs(next_cursor=cursor + 1 if hook.plan else 0)
+
+    monkeypatch.setattr(hook, "install", install)
+    monkeypatch.setattr(hook, "hand_offs", hand_offs)
+    server = serve(hook)
+    with ThreadPoolExecutor(2) as pool, ControlClient(server.address) as client:
+        installed = pool.submit(client.install, plan_of("x"))
+        assert entered.wait(30)
+        read = pool.submit(client.hand_offs, 7)
+        time.sleep(0.3)
+        assert not read.done()
+        go_on.set()
+        assert installed.result().installed
+        assert read.result().next_cursor == 8
+    server.stop()
 
 
 def test_a_setting_out_of_range_is_refused_with_its_plan(service: ControlServer, hook: FakeHook) -> None:

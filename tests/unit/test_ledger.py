@@ -1,13 +1,17 @@
-"""The native ledger alone, asked by hand and at random, with ThreadSanitizer where the compiler has it."""
+"""The native ledger alone, asked by hand and at random, under each sanitizer."""
 
 from pathlib import Path
 
-from tests.unit.native_program import assert_holds, needs_compiler
+import pytest
+
+from tests.unit.native_program import assert_holds, each_sanitizer, needs_compiler
 
 SOURCES = ("footprint.cc", "ledger.cc", "ledger_admission.cc", "ledger_deadline.cc")
 TESTS = sorted(Path(__file__).parent.glob("ledger/*.cc"))
 
 
+@pytest.mark.timeout(300)
 @needs_compiler
-def test_ledger(tmp_path: Path) -> None:
-    assert_holds(tmp_path, SOURCES, TESTS, 120)
+@each_sanitizer
+def test_ledger(tmp_path: Path, sanitizer: str) -> None:
+    assert_holds(tmp_path, SOURCES, TESTS, 120, sanitizer)

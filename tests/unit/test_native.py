@@ -29,6 +29,7 @@ def _point_at(root: Path, patch: pytest.MonkeyPatch) -> None:
     folder = root / "sources"
     patch.setattr(native, "_SOURCES", folder)
     patch.setattr(native, "_toolchain", lambda compiler: native._Toolchain(compiler, ("-fPIC",), ()))
+    patch.setattr(native, "try_out", lambda library: None)
     patch.setenv(native.CACHE_VARIABLE, str(root / "cache"))
 
 
@@ -78,11 +79,45 @@ def test_a_compiler_error_is_named_with_its_log(sources: Path) -> None:
     assert "nothing" in log.read_text()
 
 
+def test_what_does_not_work_is_not_kept(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(library: Path) -> None:
+        assert ctypes.CDLL(str(library)).one() == 1
+        raise EnvironmentUnsupported("not with this TensorFlow")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "try_out", fail)
+        with pytest.raises(EnvironmentUnsupported, match="not with this"):
+            native.ensure_built()
+    assert native.find_built() is None
+    assert native.ensure_built() == native.find_built()
+
+
 def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("CXX", raising=False)
+    with monkeypatch.context() as patch:
+        _take_compilers(patch)
+        with pytest.raises(EnvironmentUnsupported, match="install g\\+\\+"):
+            native.ensure_built()
+    path = native.ensure_built()
+    _take_compilers(monkeypatch)
+    assert native.ensure_built() == path
+    (sources / "two.cc").write_text('extern "C" int two() { return 3; }\n')
     with pytest.raises(EnvironmentUnsupported, match="install g\\+\\+"):
         native.ensure_built()
+
+
+def _take_compilers(patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("PATH", "")
+    patch.delenv("CXX", raising=False)
+
+
+def test_another_compiler_makes_another_library(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = native.ensure_built()
+    (compiler := tmp_path / "my-c++").symlink_to(native.find_compiler().path)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert native.find_built() is None
+    assert native.ensure_built() != first
 
 
 def test_the_compiler_of_the_environment_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

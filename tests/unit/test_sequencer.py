@@ -1,20 +1,28 @@
-"""The native sequencer alone, under real threads, with ThreadSanitizer where the compiler has it."""
+"""The native sequencer alone, under real threads, under each sanitizer."""
 
 from pathlib import Path
 
-from tests.unit.native_program import assert_holds, needs_compiler
+import pytest
+
+from tests.unit.native_program import assert_holds, each_sanitizer, needs_compiler
 
 WITHOUT_TENSORFLOW = (
     "sequencer*.cc",
     "priority_*.cc",
     "table.cc",
+    "edge_index.cc",
     "*_log.cc",
     "pacer.cc",
     "shallow_sockets.cc",
+    "footprint.cc",
+    "ledger*.cc",
+    "api.cc",
 )
 TESTS = sorted(Path(__file__).parent.glob("*_test.cc"))
 
 
+@pytest.mark.timeout(300)
 @needs_compiler
-def test_sequencer(tmp_path: Path) -> None:
-    assert_holds(tmp_path, WITHOUT_TENSORFLOW, TESTS, 60)
+@each_sanitizer
+def test_sequencer(tmp_path: Path, sanitizer: str) -> None:
+    assert_holds(tmp_path, WITHOUT_TENSORFLOW, TESTS, 120, sanitizer)

@@ -2,23 +2,20 @@
 
 #include <cmath>
 #include <cstddef>
-#include <set>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "guarded.h"
 #include "process.h"
-#include "rendezvous.h"
-#include "tensorflow/c/c_api_internal.h"
-#include "tensorflow/core/util/device_name_utils.h"
 
 namespace {
 
-using tfwave::Fail;
 using tfwave::Guarded;
+using tfwave::process;
 
-constexpr int32_t kAbiVersion = 3;
+constexpr int32_t kAbiVersion = 4;
 constexpr double kLongestDeadline = 1e9;
 
 static_assert(sizeof(tfwave_hand_off) == sizeof(tfwave::HandOff), "the log is copied as it is");
@@ -27,12 +24,13 @@ static_assert(sizeof(tfwave_arrival) == sizeof(tfwave::LoggedArrival), "the log 
 static_assert(offsetof(tfwave_arrival, transfer) == offsetof(tfwave::LoggedArrival, transfer),
               "the log is copied as it is");
 
-// "/job:ps/replica:0/task:0" as TensorFlow spells it; empty if it is no whole task.
-std::string TaskName(const std::string& text) {
-  tensorflow::DeviceNameUtils::ParsedName parsed;
-  std::string task;
-  if (!tensorflow::DeviceNameUtils::ParseFullName(text, &parsed) || parsed.has_type || parsed.has_id) return "";
-  return tensorflow::DeviceNameUtils::GetTaskName(parsed, &task) ? task : "";
+// Changes the sequencer; sockets are limited as long as something may go by priority.
+template <typename Change>
+void ChangeOrder(const Change& change) {
+  static std::mutex one_at_a_time;
+  std::lock_guard<std::mutex> lock(one_at_a_time);
+  change(process().sequencer);
+  process().sockets.SetActive(process().sequencer.UsesPriority());
 }
 
 }  // namespace
@@ -46,86 +44,91 @@ int32_t tfwave_install(const char* const* functions, int64_t function_count, con
   return Guarded(message, size, [&] {
     std::vector<tfwave::PlanRow> plan_rows;
     for (const tfwave_row* row = rows; row < rows + row_count; ++row) {
-      plan_rows.push_back({row->source, row->destination, row->edge, row->function, row->window});
+      plan_rows.push_back({row->source, row->destination, row->edge, row->function, row->window, row->channel});
     }
     std::string error;
     auto plans = tfwave::Plans::Make({functions, functions + function_count}, plan_rows, &error);
-    if (plans) tfwave::process().sequencer.Install(std::move(plans));
+    if (plans) ChangeOrder([&](tfwave::Sequencer& sequencer) { sequencer.Install(std::move(plans)); });
     return error;
   });
 }
 
-void tfwave_remove() { tfwave::process().sequencer.Install(nullptr); }
+int32_t tfwave_remove(char* message, int64_t size) {
+  return Guarded(message, size,
+                 [] { ChangeOrder([](tfwave::Sequencer& sequencer) { sequencer.Install(nullptr); }); });
+}
 
-void tfwave_set_enabled(int32_t enabled) { tfwave::process().sequencer.SetEnabled(enabled != 0); }
+int32_t tfwave_set_enabled(int32_t enabled, char* message, int64_t size) {
+  return Guarded(message, size,
+                 [=] { ChangeOrder([=](tfwave::Sequencer& sequencer) { sequencer.SetEnabled(enabled != 0); }); });
+}
 
 int32_t tfwave_set_deadline(double seconds, char* message, int64_t size) {
-  if (!(seconds > 0 && seconds <= kLongestDeadline)) {
-    return Fail("the deadline must be more than 0 and at most 1e9 seconds", message, size);
-  }
-  tfwave::process().sequencer.SetDeadline(seconds);
-  return 0;
+  return Guarded(message, size, [=]() -> std::string {
+    if (!(seconds > 0 && seconds <= kLongestDeadline)) {
+      return "the deadline must be more than 0 and at most 1e9 seconds";
+    }
+    process().sequencer.SetDeadline(seconds);
+    return "";
+  });
 }
 
 int32_t tfwave_set_rate(double bytes_per_second, char* message, int64_t size) {
-  if (!(bytes_per_second == 0 || (bytes_per_second >= 1 && std::isfinite(bytes_per_second)))) {
-    return Fail("the rate must be 0 (no pacing) or at least 1 byte per second", message, size);
-  }
-  tfwave::process().pacer.SetRate(bytes_per_second);
-  return 0;
-}
-
-int32_t tfwave_set_hooked_tasks(const char* const* tasks, int64_t count, char* message, int64_t size) {
-  return Guarded(message, size, [&]() -> std::string {
-    std::set<std::string> names;
-    for (int64_t i = 0; i < count; ++i) {
-      const std::string name = TaskName(tasks[i]);
-      if (name.empty()) return "'" + std::string(tasks[i]) + "' is no task: write /job:NAME/replica:N/task:N";
-      names.insert(name);
+  return Guarded(message, size, [=]() -> std::string {
+    if (!(bytes_per_second == 0 || (bytes_per_second >= 1 && std::isfinite(bytes_per_second)))) {
+      return "the rate must be 0 (no pacing) or at least 1 byte per second";
     }
-    tfwave::process().hooked_tasks.Set(std::move(names));
+    process().pacer.SetRate(bytes_per_second);
     return "";
   });
 }
 
-void tfwave_get_status(tfwave_status* status) {
-  tfwave::Process& hook = tfwave::process();
-  const tfwave::Counters counters = hook.sequencer.counters();
-  *status = {counters.live_steps,
-             counters.held,
-             counters.ordered,
-             counters.released,
-             counters.late,
-             counters.unplanned,
-             counters.deadlines,
-             hook.log.dropped(),
-             hook.sequencer.installed() ? 1 : 0,
-             hook.sequencer.enabled() ? 1 : 0,
-             hook.sequencer.deadline_seconds(),
-             hook.pacer.rate()};
-}
-
-int64_t tfwave_read_log(int64_t* cursor, tfwave_hand_off* out, int64_t count, int64_t* lost) {
-  return tfwave::process().log.Read(cursor, reinterpret_cast<tfwave::HandOff*>(out), count, lost);
-}
-
-void tfwave_log_arrivals(int32_t active) { tfwave::process().arrivals.SetActive(active != 0); }
-
-int64_t tfwave_read_arrivals(int64_t* cursor, tfwave_arrival* out, int64_t count, int64_t* lost) {
-  return tfwave::process().arrivals.Read(cursor, reinterpret_cast<tfwave::LoggedArrival*>(out), count, lost);
-}
-
-tfwave_transfer tfwave_transfer_name(int32_t transfer) {
-  const auto& [source, destination, edge] = tfwave::process().arrivals.Name(transfer);
-  return {source.c_str(), destination.c_str(), edge.c_str()};
-}
-
-int32_t tfwave_wrap(TF_Server* server, char* message, int64_t size) {
-  return Guarded(message, size, [&]() -> std::string {
-    if (server == nullptr || server->server == nullptr) return "there is no server to wrap";
-    tfwave::WrapServer(server->server.get());
-    return "";
+int32_t tfwave_get_status(tfwave_status* status, char* message, int64_t size) {
+  return Guarded(message, size, [=] {
+    tfwave::Process& hook = process();
+    const tfwave::Counters counters = hook.sequencer.counters();
+    *status = {counters.live_steps,
+               counters.held,
+               counters.ordered,
+               counters.released,
+               counters.late,
+               counters.unplanned,
+               counters.deadlines,
+               hook.log.dropped(),
+               hook.sequencer.installed() ? 1 : 0,
+               hook.sequencer.enabled() ? 1 : 0,
+               hook.sequencer.deadline_seconds(),
+               hook.pacer.rate()};
   });
+}
+
+int32_t tfwave_read_log(int64_t* cursor, tfwave_hand_off* out, int64_t capacity, int64_t* count, int64_t* lost,
+                        char* message, int64_t size) {
+  return Guarded(message, size, [=] {
+    *count = process().log.Read(cursor, reinterpret_cast<tfwave::HandOff*>(out), capacity, lost);
+  });
+}
+
+int32_t tfwave_log_arrivals(int32_t active, char* message, int64_t size) {
+  return Guarded(message, size, [=] { process().arrivals.SetActive(active != 0); });
+}
+
+int32_t tfwave_read_arrivals(int64_t* cursor, tfwave_arrival* out, int64_t capacity, int64_t* count, int64_t* lost,
+                             char* message, int64_t size) {
+  return Guarded(message, size, [=] {
+    *count = process().arrivals.Read(cursor, reinterpret_cast<tfwave::LoggedArrival*>(out), capacity, lost);
+  });
+}
+
+int32_t tfwave_transfer_name(int32_t transfer, tfwave_transfer* name, char* message, int64_t size) {
+  return Guarded(message, size, [=] {
+    const auto& [source, destination, edge] = process().arrivals.Name(transfer);
+    *name = {source.c_str(), destination.c_str(), edge.c_str()};
+  });
+}
+
+int32_t tfwave_last_function(char* function, int64_t capacity, char* message, int64_t size) {
+  return Guarded(message, size, [=] { tfwave::CopyMessage(process().last_function.Get(), function, capacity); });
 }
 
 }  // extern "C"

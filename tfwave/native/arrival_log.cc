@@ -13,7 +13,7 @@ int32_t ArrivalLog::Number(const TransferName& name) {
 
 const TransferName& ArrivalLog::Name(int32_t transfer) const {
   std::lock_guard<std::mutex> lock(mu_);
-  return *names_[transfer];
+  return *names_.at(transfer);
 }
 
 void ArrivalLog::Append(int64_t requested_nanos, int64_t step, int64_t bytes, int32_t transfer) {

@@ -37,7 +37,7 @@ class ArrivalLog {
 
   // The number of a transfer, from 0 on; names are never forgotten.
   int32_t Number(const TransferName& name);
-  // Of a number that it gave out; valid as long as the log.
+  // Of a number that it gave out, else throws std::out_of_range; valid as long as the log.
   const TransferName& Name(int32_t transfer) const;
 
   // An arrival that takes place now.

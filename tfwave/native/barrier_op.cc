@@ -58,7 +58,7 @@ class Wait : public std::enable_shared_from_this<Wait> {
       manager->TryDeregisterCallback(token_);  // if it runs already, it finds nothing to cancel
     }
     if (verdict_ == Verdict::kCancelled) {
-      context_->SetStatus(tensorflow::errors::Cancelled("the step ended while its next node group waited for memory"));
+      context_->SetStatus(absl::CancelledError("the step ended while its next node group waited for memory"));
     }
     done_();
   }
@@ -83,7 +83,7 @@ class CounterBarrierOp : public tensorflow::AsyncOpKernel {
     const auto answered = [wait](Verdict verdict) { wait->Answer(verdict); };
     const int64_t request = process().ledger.Ask(job_, group_, answered, &error);
     if (request != 0) return wait->CancelWithStep(request);
-    if (!error.empty()) context->SetStatus(tensorflow::errors::FailedPrecondition(error));
+    if (!error.empty()) context->SetStatus(absl::FailedPreconditionError(error));
     done();
   }
   bool IsExpensive() override { return false; }

@@ -22,7 +22,9 @@ int32_t tfwave_ledger_open(int64_t alone, int64_t shared, double wait_seconds, c
   });
 }
 
-void tfwave_ledger_close() { process().ledger.Close(); }
+int32_t tfwave_ledger_close(char* message, int64_t size) {
+  return Guarded(message, size, [] { process().ledger.Close(); });
+}
 
 int32_t tfwave_ledger_add(const char* name, int64_t priority, int64_t resident, const int64_t* held,
                           const int64_t* transients, int64_t groups, char* message, int64_t size) {
@@ -36,7 +38,9 @@ int32_t tfwave_ledger_add(const char* name, int64_t priority, int64_t resident, 
   });
 }
 
-void tfwave_ledger_remove(const char* name) { process().ledger.Remove(name); }
+int32_t tfwave_ledger_remove(const char* name, char* message, int64_t size) {
+  return Guarded(message, size, [=] { process().ledger.Remove(name); });
+}
 
 int32_t tfwave_ledger_begin_step(const char* name, int64_t* step, char* message, int64_t size) {
   return Guarded(message, size, [&] {
@@ -46,22 +50,27 @@ int32_t tfwave_ledger_begin_step(const char* name, int64_t* step, char* message,
   });
 }
 
-void tfwave_ledger_end_step(const char* name, int64_t step) { process().ledger.EndStep(name, step); }
-
-void tfwave_ledger_figures(tfwave_ledger_counters* counters, const char* const* names, int64_t count,
-                           tfwave_ledger_entry* entries) {
-  const tfwave::LedgerCounters counted = process().ledger.counters();
-  *counters = {counted.admitted, counted.waited, counted.waited_nanos, counted.longest_nanos, counted.released};
-  for (const tfwave::LedgerEntry& entry : process().ledger.Entries({names, names + count})) {
-    *entries++ = {entry.known, entry.group, entry.held, entry.waited_nanos};
-  }
+int32_t tfwave_ledger_end_step(const char* name, int64_t step, char* message, int64_t size) {
+  return Guarded(message, size, [=] { process().ledger.EndStep(name, step); });
 }
 
-int32_t tfwave_ledger_message(int64_t number, char* message, int64_t size) {
-  const std::vector<std::string> messages = process().ledger.messages();
-  if (number < 0 || number >= static_cast<int64_t>(messages.size())) return 0;
-  tfwave::CopyMessage(messages[number], message, size);
-  return 1;
+int32_t tfwave_ledger_figures(tfwave_ledger_counters* counters, const char* const* names, int64_t count,
+                              tfwave_ledger_entry* entries, char* message, int64_t size) {
+  return Guarded(message, size, [&] {
+    const tfwave::LedgerCounters counted = process().ledger.counters();
+    *counters = {counted.admitted, counted.waited, counted.waited_nanos, counted.longest_nanos, counted.released};
+    for (const tfwave::LedgerEntry& found : process().ledger.Entries({names, names + count})) {
+      *entries++ = {found.known, found.group, found.held, found.waited_nanos};
+    }
+  });
+}
+
+int32_t tfwave_ledger_release(int64_t number, char* text, int64_t capacity, char* message, int64_t size) {
+  return Guarded(message, size, [=] {
+    const std::vector<std::string> releases = process().ledger.messages();
+    const bool kept = number >= 0 && number < static_cast<int64_t>(releases.size());
+    tfwave::CopyMessage(kept ? releases[number] : "", text, capacity);
+  });
 }
 
 }  // extern "C"

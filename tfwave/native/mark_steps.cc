@@ -1,5 +1,6 @@
 // Adds a node to each graph that sends to another task: it notes the graph's sends, and says when a step begins.
 #include <atomic>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/graph/control_flow.h"
 #include "tensorflow/core/graph/graph.h"
+#include "tensorflow/core/platform/logging.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
 namespace tfwave {
@@ -112,11 +114,6 @@ absl::Status AddMarker(const std::string& function, const std::string& device, G
   return absl::OkStatus();
 }
 
-// Only graphs that a Session's master sent to a server have neither session options nor a function behind them.
-bool IsServerGraph(const tensorflow::GraphOptimizationPassOptions& options) {
-  return options.session_options == nullptr && !options.is_function_graph;
-}
-
 bool IsHooked(const std::string& device) {
   DeviceNameUtils::ParsedName parsed;
   std::string task;
@@ -124,7 +121,22 @@ bool IsHooked(const std::string& device) {
          process().hooked_tasks.Has(task);
 }
 
-// Case 1: graphs that a Session's master sent to this server: this process runs them all.
+// A failure is this library's, not the graph's: the graph goes on as it is, and what it sends passes unordered.
+template <typename Edit>
+void Try(const char* what, const std::string& graph, const Edit& edit) {
+  std::string why;
+  try {
+    const absl::Status status = edit();
+    if (status.ok()) return;
+    why = status.ToString();
+  } catch (const std::exception& e) {
+    why = e.what();
+  }
+  LOG(WARNING) << "tfwave: cannot " << what << " of '" << graph << "', which runs unordered: " << why;
+}
+
+// Case 1: graphs that a Session's master sent to this server: this process runs them all. Only they have neither
+//         session options nor a function behind them.
 // Case 2: a function of several devices: this process cuts it, and the tasks that it names run the parts, itself
 //         among them.
 // Case 3: anything else, such as a local Session: nothing of it is sent by a server.
@@ -132,15 +144,29 @@ class MarkSteps : public tensorflow::GraphOptimizationPass {
  public:
   absl::Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
     if (options.partition_graphs == nullptr) return absl::OkStatus();
-    if (options.is_function_graph) TF_RETURN_IF_ERROR(NameOutputs(options.partition_graphs));
-    for (auto& [device, graph] : *options.partition_graphs) {
-      if (IsServerGraph(options)) {
-        TF_RETURN_IF_ERROR(AddMarker("", device, graph.get()));
-      } else if (options.is_function_graph && IsHooked(device)) {
-        TF_RETURN_IF_ERROR(AddMarker(options.debug_filename_prefix, device, graph.get()));
-      }
+    if (options.is_function_graph) {
+      Try("mark the function", options.debug_filename_prefix, [&] { return MarkFunction(options); });
+    } else if (options.session_options == nullptr) {
+      for (auto& [device, graph] : *options.partition_graphs) Mark("", device, graph.get());
     }
     return absl::OkStatus();
+  }
+
+ private:
+  // Its name is what TensorFlow would call a file with the graph; `trial.py` makes sure of that.
+  static absl::Status MarkFunction(const tensorflow::GraphOptimizationPassOptions& options) {
+    const std::string& name = options.debug_filename_prefix;
+    if (name.empty()) return absl::FailedPreconditionError("TensorFlow does not say which function it is");
+    process().last_function.Set(name);
+    Try("name the outputs", name, [&] { return NameOutputs(options.partition_graphs); });
+    for (auto& [device, graph] : *options.partition_graphs) {
+      if (IsHooked(device)) Mark(name, device, graph.get());
+    }
+    return absl::OkStatus();
+  }
+
+  static void Mark(const std::string& function, const std::string& device, Graph* graph) {
+    Try("mark a part", function + " on " + device, [&] { return AddMarker(function, device, graph); });
   }
 };
 

@@ -5,6 +5,7 @@
 #include "arrival_log.h"
 #include "hand_off_log.h"
 #include "hooked_tasks.h"
+#include "last_function.h"
 #include "ledger.h"
 #include "pacer.h"
 #include "sequencer.h"
@@ -16,6 +17,7 @@ struct Process {
   HandOffLog log{65536};
   ArrivalLog arrivals{65536};
   HookedTasks hooked_tasks;
+  LastFunction last_function;
   Pacer pacer;
   ShallowSockets sockets;
   Sequencer sequencer{&log};

@@ -1,6 +1,7 @@
 // Where TensorFlow meets the hook: the completion of RecvLocalAsync is the moment at which a tensor goes to gRPC.
 #include "rendezvous.h"
 
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -131,14 +132,26 @@ OrderedRendezvousMgr::~OrderedRendezvousMgr() {
   Wrapped().erase(this);
 }
 
+// The target ends with the port: "grpc://localhost:2222".
+void AddPortOf(const tensorflow::ServerInterface& server) {
+  const std::string target = server.target();
+  process().sockets.AddPort(std::atoi(target.c_str() + target.rfind(':') + 1));
+}
+
 }  // namespace
 
+// TensorFlow's threads read the pointer while it changes, without a lock and as a plain pointer: strictly a data race,
+// which cannot be mended from here. In practice there is none: an aligned pointer is read whole on all machines that
+// TensorFlow runs on, and what it points to is complete before the pointer is stored. A call under way goes on with
+// the stock manager, which the new one keeps as long as the server lives.
 void WrapServer(tensorflow::ServerInterface* server) {
   std::lock_guard<std::mutex> lock(wrapped_mu);
   tensorflow::WorkerEnv* env = server->worker_env();
   if (Wrapped().count(env->rendezvous_mgr) != 0) return;
-  env->rendezvous_mgr = new OrderedRendezvousMgr(env->rendezvous_mgr);
-  Wrapped().insert(env->rendezvous_mgr);
+  AddPortOf(*server);
+  auto* const ordered = new OrderedRendezvousMgr(env->rendezvous_mgr);
+  Wrapped().insert(ordered);
+  __atomic_store_n(&env->rendezvous_mgr, static_cast<RendezvousMgrInterface*>(ordered), __ATOMIC_RELEASE);
 }
 
 }  // namespace tfwave

@@ -22,14 +22,21 @@ Sequencer::~Sequencer() {
   if (monitor_.joinable()) monitor_.join();
 }
 
+// What may fail for lack of memory comes first.
 void Sequencer::Install(std::shared_ptr<const Plans> plans) {
   Lock lock(mu_);
+  std::vector<OrderPtr> orders;
+  EdgeIndex index;
+  for (const auto& [id, graph] : graphs_) {
+    orders.push_back(plans ? std::make_shared<GraphOrder>(*plans, graph.function, graph.edges) : nullptr);
+    if (plans && graph.function.empty()) index.Add(id, *orders.back());
+  }
   plans_ = std::move(plans);
   planned_ = plans_ != nullptr;
   if (plans_) log_->BeginPlan(++generation_);
-  for (auto& [id, graph] : graphs_) {
-    graph.order = plans_ ? std::make_shared<GraphOrder>(*plans_, graph.function, graph.edges) : nullptr;
-  }
+  of_no_function_ = std::move(index);
+  auto order = orders.begin();
+  for (auto& [id, graph] : graphs_) graph.order = std::move(*order++);
   std::vector<Go> gone = priority_.Install(plans_.get(), generation_);
   ReleaseSteps(lock, AllSteps());
   lock.unlock();
@@ -55,15 +62,18 @@ void Sequencer::SetDeadline(double seconds) {
 
 int64_t Sequencer::AddGraph(std::string function, std::vector<GraphEdge> edges) {
   Lock lock(mu_);
-  Graph& graph = graphs_[++last_graph_];
-  graph.function = std::move(function);
-  graph.edges = std::move(edges);
-  if (plans_) graph.order = std::make_shared<GraphOrder>(*plans_, graph.function, graph.edges);
+  OrderPtr order = plans_ ? std::make_shared<GraphOrder>(*plans_, function, edges) : nullptr;
+  const Graph& graph =
+      graphs_.emplace(++last_graph_, Graph{std::move(function), std::move(edges), std::move(order)}).first->second;
+  if (graph.order && graph.function.empty()) of_no_function_.Add(last_graph_, *graph.order);
   return last_graph_;
 }
 
-void Sequencer::DropGraph(int64_t graph) {
+void Sequencer::DropGraph(int64_t id) {
   Lock lock(mu_);
+  const auto graph = graphs_.find(id);
+  if (graph == graphs_.end()) return;
+  if (graph->second.order && graph->second.function.empty()) of_no_function_.Remove(id, *graph->second.order);
   graphs_.erase(graph);
 }
 
@@ -129,22 +139,20 @@ Sequencer::Verdict Sequencer::JudgeStarted(const Arrival& arrival, int64_t graph
   return {Verdict::kQueue, place, run->second};
 }
 
-// Case 2.1: graphs have the edge, and none orders it: pass.
+// Of graphs that have the edge, the one that was added first decides.
+// Case 2.1: none orders it: pass.
 // Case 2.2: some graph orders it by priority, in which it counts for nothing which graph the step runs: see
 //           JudgeByPriority.
 // Case 2.3: the hook is off, or the step was released: as case 1.3.
 // Case 2.4: some graph counts the edge: wait until the step says which graph it runs.
 Sequencer::Verdict Sequencer::JudgeUnstarted(const Arrival& arrival, int pair) {
-  bool known = false;
-  for (const auto& [id, graph] : graphs_) {
-    const Place* place = graph.function.empty() ? graph.order->Find(pair, arrival.edge) : nullptr;
-    known |= place != nullptr;
-    if (place == nullptr || !place->IsOrdered()) continue;
-    if (GoesByPriority(*place)) return JudgeByPriority(arrival, *place);
-    if (IsOffOrReleased(arrival.step)) return OffOrLate(arrival, *place);
-    return {Verdict::kAwaitStart, *place};
-  }
-  return known ? Verdict{Verdict::kPass} : JudgeByWholePlan(arrival, pair);
+  const EdgeIndex::Graphs* graphs = of_no_function_.Find(pair, arrival.edge);
+  if (graphs == nullptr) return JudgeByWholePlan(arrival, pair);
+  if (graphs->ordered.empty()) return {Verdict::kPass};
+  const Place& place = *graphs->ordered.begin()->second;
+  if (GoesByPriority(place)) return JudgeByPriority(arrival, place);
+  if (IsOffOrReleased(arrival.step)) return OffOrLate(arrival, place);
+  return {Verdict::kAwaitStart, place};
 }
 
 // Case 3.1: it carries nothing, or the plan of "" does not speak of it: pass.
@@ -211,6 +219,11 @@ Counters Sequencer::counters() const {
 bool Sequencer::enabled() const {
   Lock lock(mu_);
   return enabled_;
+}
+
+bool Sequencer::UsesPriority() const {
+  Lock lock(mu_);
+  return enabled_ && plans_ && plans_->UsesPriority();
 }
 
 double Sequencer::deadline_seconds() const {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "counters.h"
+#include "edge_index.h"
 #include "hand_off_log.h"
 #include "priority_queues.h"
 #include "receipt.h"
@@ -70,14 +71,16 @@ class Sequencer {
   Counters counters() const;
   bool installed() const { return planned_.load(std::memory_order_relaxed); }
   bool enabled() const;  // of the switch, whether or not plans are installed
+  bool UsesPriority() const;  // whether something may go by priority now
   double deadline_seconds() const;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  using OrderPtr = std::shared_ptr<const GraphOrder>;
   struct Graph {
     std::string function;
     std::vector<GraphEdge> edges;
-    std::shared_ptr<const GraphOrder> order;  // null without plans
+    OrderPtr order;  // null without plans
   };
 
   // Where a transfer between devices that some plan speaks of belongs.
@@ -125,6 +128,7 @@ class Sequencer {
   bool enabled_ = true;
   Clock::duration deadline_ = std::chrono::seconds(5);
   std::map<int64_t, Graph> graphs_;
+  EdgeIndex of_no_function_;  // those of graphs_ that a step may start after its tensors come; empty without plans
   int64_t last_graph_ = 0;
   std::unordered_map<int64_t, std::shared_ptr<Step>> steps_;
   RecentMap<int64_t, History> history_{16384};  // by step

@@ -34,7 +34,7 @@ class StepOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("orderable", &orderable));
     const size_t count = edges.size();
     OP_REQUIRES(context, sources.size() == count && destinations.size() == count && orderable.size() == count,
-                tensorflow::errors::InvalidArgument("the lists of a TfwaveStep differ in length"));
+                absl::InvalidArgumentError("the lists of a TfwaveStep differ in length"));
     std::vector<GraphEdge> sends;
     for (size_t i = 0; i < count; ++i) sends.push_back({sources[i], destinations[i], edges[i], orderable[i]});
     graph_ = process().sequencer.AddGraph(std::move(function), std::move(sends));

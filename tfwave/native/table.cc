@@ -32,7 +32,13 @@ bool Plans::Add(const PlanRow& row, std::string* error) {
     *error = "'" + row.edge + "' is ordered for the function '" + row.function + "', which has no plan";
     return false;
   }
-  Channel& channel = ChannelFor(row, plan->second);
+  const int number = ChannelFor(row, plan->second);
+  if (row.channel != number) {
+    *error = "the channel from " + row.source + " to " + row.destination + " has the number " +
+             std::to_string(row.channel) + ", not " + std::to_string(number);
+    return false;
+  }
+  Channel& channel = channels_[number];
   if (row.window < 0 || row.window != channel.window) {
     *error = "the plan gives two windows, or a negative one, from " + row.source + " to " + row.destination;
     return false;
@@ -49,7 +55,7 @@ bool Plans::Add(const PlanRow& row, std::string* error) {
   return true;
 }
 
-Plans::Channel& Plans::ChannelFor(const PlanRow& row, int plan) {
+int Plans::ChannelFor(const PlanRow& row, int plan) {
   int pair = PairOf(row.source, row.destination);
   if (pair == kNone) {
     pair = static_cast<int>(pairs_.size());
@@ -57,7 +63,7 @@ Plans::Channel& Plans::ChannelFor(const PlanRow& row, int plan) {
   }
   const auto [channel, is_new] = channel_of_.emplace(std::make_pair(pair, plan), static_cast<int>(channels_.size()));
   if (is_new) channels_.emplace_back().window = row.window;
-  return channels_[channel->second];
+  return channel->second;
 }
 
 int Plans::PairOf(std::string_view source, std::string_view destination) const {
@@ -74,6 +80,10 @@ int Plans::PlanFor(const std::string& function) const {
 int Plans::ChannelOf(int pair, int plan) const {
   const auto found = channel_of_.find({pair, plan});
   return found == channel_of_.end() ? kNone : found->second;
+}
+
+bool Plans::UsesPriority() const {
+  return std::any_of(channels_.begin(), channels_.end(), [](const Channel& c) { return c.window > 0; });
 }
 
 int Plans::RankOf(int channel, std::string_view edge) const {

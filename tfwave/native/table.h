@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -21,7 +20,8 @@ struct PlanRow {
   std::string destination;
   std::string edge;
   std::string function = {};
-  int64_t window = 0;  // of its channel, in bytes; 0: the channel goes by a counter
+  int64_t window = 0;   // of its channel, in bytes; 0: the channel goes by a counter
+  int64_t channel = 0;  // what the log calls its channel
 };
 
 // A `_Send` to another task, as found in a registered graph.
@@ -41,7 +41,8 @@ class Plans {
   static constexpr int kNone = -1;
 
   // One plan for each function; the one of "" is for all graphs whose function has none.
-  // Null and a message if a row's function is not among them, or a channel has two windows or names an edge twice.
+  // Null and a message if a row's function is not among them, or a channel has two windows or numbers, another number
+  // than the next one when it is first mentioned, or names an edge twice.
   static std::shared_ptr<const Plans> Make(const std::vector<std::string>& functions,
                                            const std::vector<PlanRow>& rows, std::string* error);
 
@@ -49,7 +50,7 @@ class Plans {
   int PairOf(std::string_view source, std::string_view destination) const;
   // The index of the plan that a graph of `function` follows: its own, else that of "", else kNone.
   int PlanFor(const std::string& function) const;
-  // The index of a channel, in order of first mention, or kNone; kNone for the plan kNone.
+  // The number of a channel, or kNone; kNone for the plan kNone.
   int ChannelOf(int pair, int plan) const;
 
   // The rank of an edge: by exact name, else by a source node named once on the channel, else kNone.
@@ -59,6 +60,8 @@ class Plans {
   // The most bytes in flight on a channel without a counter; 0: it has one.
   int64_t WindowOf(int channel) const { return channels_[channel].window; }
   int channel_count() const { return static_cast<int>(channels_.size()); }
+  // Whether some channel has no counter.
+  bool UsesPriority() const;
 
  private:
   using DevicePair = std::pair<std::string_view, std::string_view>;
@@ -78,7 +81,7 @@ class Plans {
   Plans() = default;
   Plans(const Plans&) = delete;
   bool Add(const PlanRow& row, std::string* error);
-  Channel& ChannelFor(const PlanRow& row, int plan);
+  int ChannelFor(const PlanRow& row, int plan);
   std::string_view Keep(const std::string& text) { return texts_.emplace_back(text); }
 
   std::deque<std::string> texts_;  // what the views point to
@@ -106,12 +109,14 @@ class GraphOrder {
   const Place* Find(int pair, const std::string& edge) const;
   // How many transfers a counter orders, by channel; channels without any are absent.
   const std::unordered_map<int, int>& sizes() const { return sizes_; }
+  // All transfers of the graph between devices that some plan speaks of, by pair and edge.
+  const std::unordered_map<int, std::unordered_map<std::string, Place>>& places() const { return places_; }
 
  private:
   struct Claim;
   int AddChannel(std::vector<Claim> claims, int channel);
 
-  std::unordered_map<int, std::unordered_map<std::string, Place>> places_;  // by pair and edge
+  std::unordered_map<int, std::unordered_map<std::string, Place>> places_;
   std::unordered_map<int, int> sizes_;
 };
 

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 from tfwave.errors import EnforcerError
@@ -13,7 +14,7 @@ from tfwave.runtime import native
 from tfwave.runtime.server_handle import server_handle
 from tfwave.runtime.settings import check_settings
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 MAX_HAND_OFFS = 65536
 """The capacity of the log: what lies further back is overwritten."""
 MAX_ARRIVALS = 65536
@@ -25,7 +26,7 @@ _MESSAGE_BYTES = 1024
 class _Row(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_char_p) for name in ("source", "destination", "edge", "function")),
-        ("window", ctypes.c_int64),
+        *((name, ctypes.c_int64) for name in ("window", "channel")),
     ]
 
 
@@ -86,11 +87,14 @@ class Hook:
     """
 
     _channels: tuple[tuple[ChannelOrder, str], ...] = ()
-    """Those of the plans last installed, with their functions; the process's, as all state is."""
+    """By number: those of the plans last installed, with their functions; the process's, as all state is."""
+
+    _installing = Lock()
+    """While the library's channels are not those above, or it is asked for what it says of them."""
 
     def __init__(self) -> None:
         self._library: Any = native.load()
-        _declare(self._library)
+        self._library.tfwave_server_type.restype = ctypes.c_void_p
         found = self._library.tfwave_abi_version()
         if found != ABI_VERSION:
             raise EnforcerError(f"the native library has ABI {found}, not {ABI_VERSION}: empty the cache")
@@ -108,15 +112,18 @@ class Hook:
         """
         named = plans_by_function(plans)
         orders = [(order, name) for name, plan in named.items() for order in plan.orders if order.transfers]
-        rows = [row for order, function in orders for row in _rows(order, function)]
+        rows = [
+            row for number, (order, function) in enumerate(orders) for row in _rows(number, order, function)
+        ]
         functions = _texts(named)
         counts = [ctypes.c_int64(len(array)) for array in (functions, rows)]
-        self._call("tfwave_install", functions, counts[0], (_Row * len(rows))(*rows), counts[1])
-        Hook._channels = tuple(orders)
+        with Hook._installing:
+            self._call("tfwave_install", functions, counts[0], (_Row * len(rows))(*rows), counts[1])
+            Hook._channels = tuple(orders)
 
     def remove(self) -> None:
         """Forget the plans; what is held is let go."""
-        self._library.tfwave_remove()
+        self._call("tfwave_remove")
 
     def configure(
         self,
@@ -147,12 +154,12 @@ class Hook:
         if bytes_per_second is not None:
             self._call("tfwave_set_rate", ctypes.c_double(bytes_per_second))
         if enabled is not None:
-            self._library.tfwave_set_enabled(ctypes.c_int32(enabled))
+            self._call("tfwave_set_enabled", ctypes.c_int32(enabled))
 
     def status(self) -> control_pb2.Status:
         """Settings and counters, now."""
         raw: Any = _Status()
-        self._library.tfwave_get_status(ctypes.byref(raw))
+        self._call("tfwave_get_status", ctypes.byref(raw))
         counters = {field.name: getattr(raw, field.name) for field in control_pb2.Counters.DESCRIPTOR.fields}
         return control_pb2.Status(
             enforcer="hook",
@@ -166,13 +173,10 @@ class Hook:
 
     def hand_offs(self, cursor: int = 0) -> control_pb2.HandOffs:
         """Hand-offs under the plans last installed, from `cursor` on (0, or the last `next_cursor`)."""
-        buffer: Any = (_HandOff * MAX_HAND_OFFS)()
-        position, lost = ctypes.c_int64(max(0, cursor)), ctypes.c_int64(0)
-        channels = Hook._channels
-        count = self._library.tfwave_read_log(
-            ctypes.byref(position), buffer, ctypes.c_int64(MAX_HAND_OFFS), ctypes.byref(lost)
-        )
-        answer = control_pb2.HandOffs(next_cursor=position.value, dropped=lost.value)
+        with Hook._installing:
+            channels = Hook._channels
+            entries, position, lost = self._read("tfwave_read_log", _HandOff, MAX_HAND_OFFS, cursor)
+        answer = control_pb2.HandOffs(next_cursor=position, dropped=lost)
         for order, function in channels:
             answer.channels.add(
                 source_device=order.channel.source,
@@ -181,30 +185,34 @@ class Hook:
                 discipline=order.discipline,
             )
         names = [field.name for field in control_pb2.HandOff.DESCRIPTOR.fields]
-        for entry in buffer[:count]:
+        for entry in entries:
             answer.hand_offs.add(**{name: getattr(entry, name) for name in names})
         return answer
 
     def log_arrivals(self, on: bool) -> None:
         """Log what arrives from other tasks, in steps that begin from now on; off at first."""
-        self._library.tfwave_log_arrivals(ctypes.c_int32(on))
+        self._call("tfwave_log_arrivals", ctypes.c_int32(on))
 
     def arrivals(self, cursor: int = 0) -> Arrivals:
         """What was logged, from `cursor` on (0, or the last `next_cursor`)."""
-        buffer: Any = (_Arrival * MAX_ARRIVALS)()
-        position, lost = ctypes.c_int64(max(0, cursor)), ctypes.c_int64(0)
-        count = self._library.tfwave_read_arrivals(
-            ctypes.byref(position), buffer, ctypes.c_int64(MAX_ARRIVALS), ctypes.byref(lost)
-        )
-        names = {entry.transfer: self._transfer(entry.transfer) for entry in buffer[:count]}
+        entries, position, lost = self._read("tfwave_read_arrivals", _Arrival, MAX_ARRIVALS, cursor)
+        names = {entry.transfer: self._transfer(entry.transfer) for entry in entries}
         arrivals = tuple(
-            Arrival(a.step, *names[a.transfer], a.bytes, a.requested_nanos, a.arrived_nanos)
-            for a in buffer[:count]
+            Arrival(a.step, *names[a.transfer], a.bytes, a.requested_nanos, a.arrived_nanos) for a in entries
         )
-        return Arrivals(position.value, lost.value, arrivals)
+        return Arrivals(position, lost, arrivals)
+
+    def _read(self, name: str, entry: Any, capacity: int, cursor: int) -> tuple[list[Any], int, int]:
+        """What a log has from `cursor` on, the next cursor, and how many were lost."""
+        buffer = (entry * capacity)()
+        position, count, lost = ctypes.c_int64(max(0, cursor)), ctypes.c_int64(), ctypes.c_int64()
+        numbers = ctypes.byref(count), ctypes.byref(lost)
+        self._call(name, ctypes.byref(position), buffer, ctypes.c_int64(capacity), *numbers)
+        return buffer[: count.value], position.value, lost.value
 
     def _transfer(self, number: int) -> tuple[Channel, str]:
-        name = self._library.tfwave_transfer_name(ctypes.c_int32(number))
+        name: Any = _Transfer()
+        self._call("tfwave_transfer_name", ctypes.c_int32(number), ctypes.byref(name))
         return Channel(name.source.decode(), name.destination.decode()), name.edge.decode()
 
     def wrap(self, server: Any) -> None:
@@ -213,7 +221,7 @@ class Hook:
         Raises:
             EnforcerError: it is no TensorFlow server, or one that this version of tfwave cannot take apart.
         """
-        self._call("tfwave_wrap", server_handle(server))
+        self._call("tfwave_wrap", server_handle(server, self._library.tfwave_server_type()))
 
     def _call(self, name: str, *arguments: Any) -> None:
         function: Callable[..., int] = getattr(self._library, name)
@@ -222,19 +230,10 @@ class Hook:
             raise EnforcerError(message.value.decode(errors="replace"))
 
 
-def _declare(library: Any) -> None:
-    for name in ("remove", "set_enabled", "get_status", "log_arrivals"):
-        getattr(library, f"tfwave_{name}").restype = None
-    for name in ("abi_version", "install", "set_deadline", "set_rate", "set_hooked_tasks", "wrap"):
-        getattr(library, f"tfwave_{name}").restype = ctypes.c_int32
-    for name in ("read_log", "read_arrivals"):
-        getattr(library, f"tfwave_{name}").restype = ctypes.c_int64
-    library.tfwave_transfer_name.restype = _Transfer
-
-
-def _rows(order: ChannelOrder, function: str) -> list[_Row]:
-    channel = order.channel.source.encode(), order.channel.destination.encode()
-    return [_Row(*channel, t.edge.encode(), function.encode(), order.window_bytes) for t in order.transfers]
+def _rows(number: int, order: ChannelOrder, function: str) -> list[_Row]:
+    ends = order.channel.source.encode(), order.channel.destination.encode()
+    numbers = order.window_bytes, number
+    return [_Row(*ends, t.edge.encode(), function.encode(), *numbers) for t in order.transfers]
 
 
 def _texts(texts: Iterable[str]) -> Any:

@@ -4,6 +4,7 @@ import ctypes
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
@@ -117,7 +118,6 @@ class Ledger:
         if not 0 < wait_seconds <= LONGEST_WAIT_SECONDS:
             raise EnforcerError(f"a wait of {wait_seconds} s: give more than 0 and at most 1e9 seconds")
         self._library: Any = native.load()
-        _declare(self._library)
         self._alone_bytes = alone_bytes
         self._names: set[str] = set()
         rooms = ctypes.c_int64(alone_bytes), ctypes.c_int64(shared_bytes)
@@ -136,7 +136,7 @@ class Ledger:
         """Forget all jobs; what waits goes, and another ledger can be opened. Twice does nothing."""
         if self._final is None:
             self._final = self.figures()
-            self._library.tfwave_ledger_close()
+            self._call("close")
 
     def add(self, job: LedgerJob) -> None:
         """Count a job from now on; best before it allocates what is resident.
@@ -157,7 +157,7 @@ class Ledger:
     def remove(self, name: str) -> None:
         """Forget a job, if it is there: what it holds is free, what waits of it goes, and its barriers let pass."""
         if self._final is None:
-            self._library.tfwave_ledger_remove(name.encode())
+            self._call("remove", name.encode())
 
     @contextmanager
     def step(self, name: str) -> Generator[None]:
@@ -172,7 +172,7 @@ class Ledger:
         try:
             yield
         finally:
-            self._library.tfwave_ledger_end_step(name.encode(), step)
+            self._call("end_step", name.encode(), step)
 
     def figures(self) -> LedgerFigures:
         """Now, or at the end of a ledger that is closed."""
@@ -182,9 +182,7 @@ class Ledger:
         counters: Any = _Counters()
         entries: Any = (_Entry * len(names))()
         texts = (ctypes.c_char_p * len(names))(*[name.encode() for name in names])
-        self._library.tfwave_ledger_figures(
-            ctypes.byref(counters), texts, ctypes.c_int64(len(names)), entries
-        )
+        self._call("figures", ctypes.byref(counters), texts, ctypes.c_int64(len(names)), entries)
         found = dict(zip(names, entries, strict=True))
         jobs = {
             name: JobFigures(entry.group if entry.group >= 0 else None, entry.held)
@@ -203,13 +201,12 @@ class Ledger:
         )
 
     def _messages(self) -> Iterator[str]:
-        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        number = 0
-        while self._library.tfwave_ledger_message(
-            ctypes.c_int64(number), message, ctypes.c_int64(_MESSAGE_BYTES)
-        ):
-            yield message.value.decode(errors="replace")
-            number += 1
+        text = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        for number in count():
+            self._call("release", ctypes.c_int64(number), text, ctypes.c_int64(_MESSAGE_BYTES))
+            if not text.value:
+                return
+            yield text.value.decode(errors="replace")
 
     def _check_open(self) -> None:
         if self._final is not None:
@@ -240,13 +237,6 @@ def _check(job: LedgerJob, alone_bytes: int) -> None:
             f"the job '{job.name}' does not fit even alone: it takes {in_words(peak)} of "
             f"{in_words(alone_bytes)}: make the pool larger or the job smaller"
         )
-
-
-def _declare(library: Any) -> None:
-    for name in ("close", "remove", "end_step", "figures"):
-        getattr(library, f"tfwave_ledger_{name}").restype = None
-    for name in ("open", "add", "begin_step", "message"):
-        getattr(library, f"tfwave_ledger_{name}").restype = ctypes.c_int32
 
 
 def _int64s(numbers: tuple[int, ...]) -> Any:

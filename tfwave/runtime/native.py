@@ -5,6 +5,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.files import sha256_of
+from tfwave.runtime.trial import try_out
 
 Progress = Callable[[int, int, str], None]
 """Called with (files done, files in all, the one just done)."""
@@ -89,24 +91,43 @@ def find_compiler() -> Compiler:
 def ensure_built(progress: Progress | None = None) -> Path:
     """The path of the library for this TensorFlow and compiler; compiles it (about 20 s) if it is not cached.
 
-    Processes that start together build once: the others wait, at most `LOCK_SECONDS`.
+    Without a compiler, one that any compiler has built for this TensorFlow will do. Processes that start together
+    build once: the others wait, at most `LOCK_SECONDS`.
 
     Raises:
-        EnvironmentUnsupported: no supported TensorFlow, or no compiler.
+        EnvironmentUnsupported: no supported TensorFlow, or neither a compiler nor a library in the cache; or this
+            TensorFlow does not tell the library what it needs to know (see `trial`).
         EnforcerError: the compiler failed (names the full log), or another process holds the lock too long.
     """
+    built = find_built()
+    return built if built else _build_once(progress or _silent)
+
+
+def find_built() -> Path | None:
+    """The path of the library, if it is in the cache: by this compiler or, where there is none, by any.
+
+    Raises:
+        EnvironmentUnsupported: no supported TensorFlow.
+    """
+    version = tensorflow_version()
+    try:
+        folders = [_cache_folder(version, find_compiler())]
+    except EnvironmentUnsupported:
+        of_any = _cache_folder(version, Compiler("", ""))
+        folders = sorted(of_any.parent.glob(f"{of_any.name.rpartition('-')[0]}-*"))
+    return next((folder / _LIBRARY for folder in folders if _is_intact(folder)), None)
+
+
+def _build_once(progress: Progress) -> Path:
     from filelock import FileLock, Timeout
 
-    version = tensorflow_version()
     compiler = find_compiler()
-    folder = _cache_folder(version, compiler)
-    if _is_intact(folder):
-        return folder / _LIBRARY
+    folder = _cache_folder(tensorflow_version(), compiler)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
             if not _is_intact(folder):
-                _build(folder, _toolchain(compiler), progress or _silent)
+                _build(folder, _toolchain(compiler), progress)
     except Timeout as err:
         raise EnforcerError(
             f"another process has built {folder} for over {LOCK_SECONDS:.0f} s: end it or remove the folder"
@@ -151,11 +172,12 @@ def _version_of(distribution: str) -> str | None:
 def _cache_folder(version: str, compiler: Compiler) -> Path:
     import platformdirs
 
-    digest = hashlib.sha256(f"{version}\n{compiler.path}\n{compiler.version}\n".encode())
+    sources = hashlib.sha256()
     for source in _sources("*.h") + _sources("*.cc"):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+        sources.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    compiled_by = hashlib.sha256(f"{compiler.path}\n{compiler.version}\n".encode())
     root = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("tfwave")
-    return Path(root) / f"tensorflow-{version}-{digest.hexdigest()[:16]}"
+    return Path(root) / f"tensorflow-{version}-{sources.hexdigest()[:16]}-{compiled_by.hexdigest()[:8]}"
 
 
 def _sources(pattern: str) -> list[Path]:
@@ -170,8 +192,10 @@ def _is_intact(folder: Path) -> bool:
 
 def _toolchain(compiler: Compiler) -> _Toolchain:
     compile_flags, link_flags = _tensorflow_flags()
+    # What TensorFlow's headers are warned of is not ours to mend.
+    compile_flags = [re.sub("^-I", "-isystem", flag) for flag in compile_flags]
     # The layout of TensorFlow's Graph depends on NDEBUG, which get_compile_flags leaves out.
-    compile_flags += ["-DNDEBUG", "-w", "-O2", "-fPIC"]
+    compile_flags += ["-DNDEBUG", "-Wall", "-Wextra", "-O2", "-fPIC"]
     return _Toolchain(compiler, tuple(compile_flags), tuple(link_flags))
 
 
@@ -203,6 +227,7 @@ def _build(folder: Path, tools: _Toolchain, progress: Progress) -> None:
             progress(done, total, jobs[job])
     linked = folder / f"{_LIBRARY}.{os.getpid()}"
     _run([tools.compiler.path, "-shared", "-o", str(linked), *map(str, objects), *tools.link_flags], log)
+    try_out(linked)
     (folder / _DIGEST).write_text(sha256_of(linked))
     linked.rename(folder / _LIBRARY)
     for path in objects:

@@ -12,7 +12,7 @@ from tfwave.runtime.control.credentials import Credentials
 from tfwave.runtime.control.metrics import serve_metrics
 from tfwave.runtime.control.service import Controlled, serve
 from tfwave.runtime.hook import Hook
-from tfwave.runtime.native import find_compiler
+from tfwave.runtime.native import find_built, find_compiler
 from tfwave.runtime.proxy.behind import BehindProxy
 from tfwave.runtime.trace.tracer import Tracer
 
@@ -83,7 +83,7 @@ class Server:
             task_index: its number in that job.
             port: where to listen, if not at the port that the cluster names.
             enforcer: "hook" (native, needs a C++ compiler once), "proxy" (costs about a millisecond a tensor), or
-                "auto": the proxy only where no compiler is.
+                "auto": the proxy only where neither a compiler is nor a library that was built before.
             control: where the control service listens; see `tfwave.runtime.control.service.serve`.
             credentials: what must be proved to it; needed beyond loopback. TensorFlow's own port knows none.
             metrics: where to serve Prometheus metrics (see `serve_metrics`); None: not.
@@ -155,14 +155,15 @@ class Server:
 
 
 def _starting(definition: Any, enforcer: Enforcer) -> _Starting:
-    if enforcer == "proxy" or (enforcer == "auto" and not _has_compiler()):
+    if enforcer == "proxy" or (enforcer == "auto" and not _can_hook()):
         return BehindProxy(definition)
     return _Hooked(lambda hook: _start(definition))  # its protocol brings the hook
 
 
-def _has_compiler() -> bool:
+def _can_hook() -> bool:
     try:
-        find_compiler()
+        if find_built() is None:
+            find_compiler()
     except EnvironmentUnsupported as err:
         _log.warning("tfwave: ordering by a proxy, which is slower than the hook: %s", err)
         return False

@@ -154,8 +154,8 @@ class _Service(control_pb2_grpc.ControlServicer):
         return self._change("Health", lambda: self._apply(request.settings), context)
 
     def Conformance(self, request: control_pb2.ConformanceRequest, context: Any) -> control_pb2.HandOffs:  # noqa: N802
-        self._lease.renew()
-        return self._hook.hand_offs(request.cursor)
+        with self._refusing("Conformance", context):
+            return self._hook.hand_offs(request.cursor)
 
     def StartTrace(self, request: control_pb2.StartTraceRequest, context: Any) -> control_pb2.Status:  # noqa: N802
         return self._change("StartTrace", lambda: self._traced().start(), context)
@@ -176,7 +176,7 @@ class _Service(control_pb2_grpc.ControlServicer):
 
     @contextmanager
     def _refusing(self, method: str, context: Any) -> Generator[None]:
-        """One change at a time; what it raises is the caller's."""
+        """One change or reading at a time; what it raises is the caller's."""
         self._lease.renew()
         try:
             with self._changing:

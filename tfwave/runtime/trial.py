@@ -1,0 +1,44 @@
+"""A library that was just built, tried once: does this TensorFlow tell it what it cannot do without?"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tfwave.errors import EnvironmentUnsupported
+
+_SECONDS = 120
+_NAME_BYTES = 1024
+_TRY = f"""
+import ctypes, sys
+import tensorflow as tf
+tf.load_library(sys.argv[1])
+function = tf.function(lambda: tf.constant(1)).get_concrete_function()
+function()
+told = ctypes.create_string_buffer({_NAME_BYTES})
+ctypes.CDLL(sys.argv[1]).tfwave_last_function(told, ctypes.c_int64({_NAME_BYTES}))
+name = function.function_def.signature.name
+if told.value.decode() != name:
+    sys.exit(f"the function {{name}} is shown to graph passes as '{{told.value.decode()}}'")
+"""
+
+
+def try_out(library: Path) -> None:
+    """Load a library into a process of its own, and run a function there: the library must learn its name.
+
+    The field in which TensorFlow tells graph passes of a function's name is meant for file names, and may go.
+
+    Raises:
+        EnvironmentUnsupported: it does not; plans for functions could not be told apart.
+    """
+    tried = subprocess.run(
+        [sys.executable, "-c", _TRY, str(library)],
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    if tried.returncode:
+        why = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
+        raise EnvironmentUnsupported(
+            f"the send hook does not work with this TensorFlow ({why}): use a supported version, or the proxy"
+        )
