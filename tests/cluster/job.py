@@ -10,7 +10,7 @@ from typing import Any
 from tests.cluster.cluster import free_addresses
 from tests.cluster.speaker import Process, end, read_line, spawn
 
-CHIEF_SECONDS = 200
+CHIEF_SECONDS = 350
 
 
 def start_chief(module: str, *arguments: str, variables: Mapping[str, str] | None = None) -> Process:

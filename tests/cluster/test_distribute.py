@@ -67,7 +67,7 @@ def test_the_enforcer_can_be_asked_for(servers: Job) -> None:
 def test_a_worker_is_killed_and_comes_back(servers: Job, tmp_path: Path) -> None:
     flag = tmp_path / "kill"
     chief = servers.start_chief("restarted", kill_at=str(flag))
-    wait_until(lambda: flag.exists() or chief.poll() is not None, 150)
+    wait_until(lambda: flag.exists() or chief.poll() is not None, 300)
     servers.kill("worker", 1)
     servers.start("worker", 1)
     servers.wait_for("worker", 1)

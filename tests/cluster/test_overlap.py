@@ -69,7 +69,7 @@ def test_the_planner_chooses_and_two_workers_go_on(pair: Job) -> None:
 def test_a_worker_is_killed_between_its_steps_and_comes_back(pair: Job, tmp_path: Path) -> None:
     flag = tmp_path / "kill"
     chief = pair.start_chief("overlapped_restarted", kill_at=str(flag))
-    wait_until(lambda: flag.exists() or chief.poll() is not None, 150)
+    wait_until(lambda: flag.exists() or chief.poll() is not None, 300)
     pair.kill("worker", 1)
     pair.start("worker", 1)
     pair.wait_for("worker", 1)
