@@ -1,13 +1,15 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs goldens mutants ops protos clean distclean
+.PHONY: help demo test test-long check docs goldens mutants ops protos clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := .venv/bin/python -m pytest -rs
+MEASURES := $(patsubst %,tests/cluster/test_%.py,ack_window demo network)
+WIDE := $(patsubst %,tests/numerics/test_%.py,corpus cut_corpus rewrites)
 PIP := .venv/bin/python -m pip --disable-pip-version-check install -q --no-deps
 
 help: ## say what there is to make
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: .venv/.ready ## see what tfwave does, on a small job on this machine
 	@.venv/bin/tfwave demo
@@ -16,9 +18,15 @@ test: .venv/.ready check ## check, then run all tests
 	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'
 	@$(PYTEST) tests/unit tests/property tests/fuzz tests/golden -n 2
 	@echo '== pytest: numerics (TensorFlow in this process)'
-	@$(PYTEST) tests/numerics -n 2 --dist loadfile
+	@$(PYTEST) tests/numerics -n 2 --dist loadgroup
 	@echo '== pytest: cluster (real TensorFlow servers on loopback)'
-	@$(PYTEST) tests/cluster
+	@$(PYTEST) tests/cluster $(MEASURES:%=--ignore=%) -n 2 --dist loadfile
+	@echo '== pytest: cluster (links of a set rate, one test at a time)'
+	@$(PYTEST) $(MEASURES)
+
+test-long: .venv/.ready ## run the tests of large networks at their full width
+	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all channels)'
+	@TFWAVE_TEST_SHARE=1 $(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup
 
 check: .venv/.ready ## lint, format, types, layers: changes nothing
 	@echo '== ruff check'

@@ -134,7 +134,7 @@ def eval_step(chosen: Any, model: Any) -> Any:
     return step
 
 
-def until_ordered(schedule: Schedule, functions: int, run: Callable[[], None], seconds: float = 100) -> None:
+def until_ordered(schedule: Schedule, functions: int, run: Callable[[], None], seconds: float = 200) -> None:
     """Run steps until so many functions are ordered."""
     end = time.monotonic() + seconds
     while list(schedule.phases.values()).count("ordered") < functions:
@@ -214,7 +214,7 @@ def restarted(kill_at: str) -> dict[str, Any]:
     until_ordered(schedule, 1, lambda: scheduled(coordinator, step, batches) and None)
     with open(kill_at, "w") as file:
         file.write("now")
-    end = time.monotonic() + 60
+    end = time.monotonic() + 200
     while os.path.exists(kill_at):
         assert time.monotonic() < end
         scheduled(coordinator, step, batches)

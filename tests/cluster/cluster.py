@@ -2,29 +2,21 @@
 
 import contextlib
 import json
-import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tests.cluster.speaker import Speaker, spawn
+from tests.ports import free_ports
 
 Spec = dict[str, list[str]]
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(contextlib.closing(socket.socket())) for _ in range(count)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
 
 
 def free_addresses(count: int) -> list[str]:
     return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "the condition was not met in time"

@@ -10,7 +10,7 @@ from typing import Any
 from tests.cluster.cluster import free_addresses
 from tests.cluster.speaker import Process, end, read_line, spawn
 
-CHIEF_SECONDS = 200
+CHIEF_SECONDS = 350
 
 
 def start_chief(module: str, *arguments: str, variables: Mapping[str, str] | None = None) -> Process:
@@ -30,7 +30,7 @@ def result_of(chief: Process, seconds: float = CHIEF_SECONDS) -> tuple[Any, str]
 
 def run_chief(module: str, *arguments: str, variables: Mapping[str, str] | None = None) -> Any:
     """Run a chief to its end; what it printed last."""
-    return result_of(start_chief(module, *arguments, variables=variables), 90)[0]
+    return result_of(start_chief(module, *arguments, variables=variables))[0]
 
 
 @dataclass

@@ -70,7 +70,7 @@ def build(cluster: Cluster, worker: int, ps: list[int], prefix: str, size: int =
         init = v1.global_variables_initializer()
     filters = ["/job:ps", f"/job:worker/task:{worker}"]
     # Without a timeout, a call to a dead master is retried for ever.
-    config = v1.ConfigProto(device_filters=filters, operation_timeout_in_ms=8000)
+    config = v1.ConfigProto(device_filters=filters, operation_timeout_in_ms=60_000)
     session = v1.Session(cluster.target(worker), graph=graph, config=config)
     session.run(init)
     return Model(session, train, loss, evaluation, blocked, unblock, failing)
@@ -136,7 +136,7 @@ def branching(cluster: Cluster, task: int) -> tuple[Any, Any]:
             looped = tf.while_loop(lambda i, _: i < 3, lambda i, s: (i + 1, s + tf.sin(read(2))), [0, 0.0])[1]
             total = either + looped + tf.add_n([tf.sin(read(i)) for i in range(3, 6)])
         init = v1.global_variables_initializer()
-    config = v1.ConfigProto(device_filters=["/job:ps", "/job:worker/task:0"], operation_timeout_in_ms=8000)
+    config = v1.ConfigProto(device_filters=["/job:ps", "/job:worker/task:0"], operation_timeout_in_ms=60_000)
     session = v1.Session(cluster.target(0), graph=graph, config=config)
     session.run(init)
     return session, total
@@ -153,7 +153,7 @@ def flood(cluster: Cluster, worker: int, count: int) -> tuple[Any, Any]:
             total = tf.add_n([tf.reduce_sum(tensor) for tensor in tensors])
         init = v1.global_variables_initializer()
     config = v1.ConfigProto(
-        device_filters=["/job:ps", f"/job:worker/task:{worker}"], operation_timeout_in_ms=8000
+        device_filters=["/job:ps", f"/job:worker/task:{worker}"], operation_timeout_in_ms=60_000
     )
     session = v1.Session(cluster.target(worker), graph=graph, config=config)
     session.run(init)

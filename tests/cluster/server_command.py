@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cluster.cluster import free_ports
 from tests.cluster.speaker import ENVIRONMENT, Process, end, read_line
+from tests.ports import free_ports
 
 
 def command(config: Any, *arguments: str, environment: Mapping[str, str] | None = None) -> Process:
@@ -38,7 +38,7 @@ def peak_bytes(process: Process) -> int:
 def seconds_to_end(process: Process, number: int) -> float:
     start = time.monotonic()
     process.send_signal(number)
-    process.wait(30)
+    process.wait(100)
     return time.monotonic() - start
 
 

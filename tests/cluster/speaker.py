@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
-ANSWER_SECONDS = 90
+ANSWER_SECONDS = 200
 ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "",
     "KERAS_BACKEND": "tensorflow",

@@ -34,7 +34,6 @@ from tfwave.runtime.control.client import ControlClient
 
 WHY_NOT = NamespaceNetwork.available()
 pytestmark = [
-    pytest.mark.timeout(90),
     pytest.mark.tensorflow,
     pytest.mark.skipif(WHY_NOT is not None, reason=f"no network namespaces, so no slow link: {WHY_NOT}"),
 ]

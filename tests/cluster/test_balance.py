@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.job import Job, job, run_chief
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.tensorflow
 KERNELS = {
     "embedding/embeddings",
     "embedding_1/embeddings",

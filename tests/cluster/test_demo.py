@@ -17,8 +17,6 @@ from tfwave.demo.run import Blocks, run_demo
 from tfwave.plan.io import load_plan
 from tfwave.plan.match import check_match
 
-pytestmark = pytest.mark.timeout(180)
-
 BLOCKS = Blocks(repeats=1, steps=3)
 
 

@@ -9,12 +9,18 @@ import pytest
 from tests.cluster.cluster import wait_until
 from tests.cluster.job import Job, job
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Job]:
     with job() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def stock_servers() -> Iterator[Job]:
+    with job(1, 1, stock=True) as started:
         yield started
 
 
@@ -42,34 +48,9 @@ def test_functions_models_and_batch_sizes_do_not_disturb_each_other(servers: Job
     assert len(found["phases"]) == 6
 
 
-def test_a_worker_is_killed_and_comes_back(tmp_path: Path) -> None:
-    flag = tmp_path / "kill"
-    with job() as servers:
-        chief = servers.start_chief("restarted", kill_at=str(flag))
-        wait_until(lambda: flag.exists() or chief.poll() is not None, 150)
-        servers.kill("worker", 1)
-        servers.start("worker", 1)
-        servers.wait_for("worker", 1)
-        flag.unlink()
-        kept(servers.result(chief))
-
-
-def test_a_parameter_server_is_lost_and_the_job_starts_again(tmp_path: Path) -> None:
-    with job() as servers:
-        before = servers.chief("checkpointed", directory=str(tmp_path), steps=60)
-        kept(before)
-        servers.kill("ps", 1)
-        servers.start("ps", 1)
-        servers.wait_for("ps", 1)
-        after = servers.chief("checkpointed", directory=str(tmp_path), steps=60)
-        kept(after)
-    assert after["began_at"] == before["ended_at"] > 0
-
-
 @pytest.mark.parametrize("enforcer", ["auto", "hook"])
-def test_servers_without_tfwave(enforcer: str) -> None:
-    with job(1, 1, stock=True) as servers:
-        found = servers.chief("trained", steps=5, enforcer=enforcer)
+def test_servers_without_tfwave(stock_servers: Job, enforcer: str) -> None:
+    found = stock_servers.chief("trained", steps=5, enforcer=enforcer)
     if enforcer == "auto":
         assert found["steps"] == 5
         assert found["phases"] == {}
@@ -81,6 +62,28 @@ def test_servers_without_tfwave(enforcer: str) -> None:
 def test_the_enforcer_can_be_asked_for(servers: Job) -> None:
     found = servers.chief("trained", steps=5, enforcer="proxy")
     assert "orders by the hook, not the proxy" in found["refused"]
+
+
+def test_a_worker_is_killed_and_comes_back(servers: Job, tmp_path: Path) -> None:
+    flag = tmp_path / "kill"
+    chief = servers.start_chief("restarted", kill_at=str(flag))
+    wait_until(lambda: flag.exists() or chief.poll() is not None, 300)
+    servers.kill("worker", 1)
+    servers.start("worker", 1)
+    servers.wait_for("worker", 1)
+    flag.unlink()
+    kept(servers.result(chief))
+
+
+def test_a_parameter_server_is_lost_and_the_job_starts_again(servers: Job, tmp_path: Path) -> None:
+    before = servers.chief("checkpointed", directory=str(tmp_path), steps=60)
+    kept(before)
+    servers.kill("ps", 1)
+    servers.start("ps", 1)
+    servers.wait_for("ps", 1)
+    after = servers.chief("checkpointed", directory=str(tmp_path), steps=60)
+    kept(after)
+    assert after["began_at"] == before["ended_at"] > 0
 
 
 def test_no_compiler_is_needed(tmp_path: Path) -> None:

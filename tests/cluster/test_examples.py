@@ -16,7 +16,6 @@ def command(example: Path) -> list[str]:
     return [sys.executable, *launched, str(example)]
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(example: Path, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -9,17 +9,23 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import ParseDict
 
 from tests.cluster.cluster import wait_until
 from tests.cluster.function_chief import SIZE, VARIABLES
 from tests.cluster.functions import HOOKED, STOCK, WORKERS, FunctionCluster, running, start
+from tfwave.plan.discipline import Discipline
+from tfwave.proto import control_pb2
+from tfwave.report.conformance import HandOff, conformance, read_hand_offs
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.tensorflow
 
 PLANNED = ["train4", "train8", "evaluate", "looped"]
 CPU = "/device:CPU:0"
 EACH = VARIABLES // 3
-STEPS = 10
+STEPS, PUSHED_STEPS = 10, 25
+UNSENT = 128 << 10
+"""What a limited socket holds."""
 
 Plans = dict[str, list[tuple[str, str, list[str]]]]
 
@@ -206,17 +212,49 @@ def test_functions_are_not_marked_for_tasks_that_are_not_listed(cluster: Functio
         worker.ask("configure", hooked_tasks=[*HOOKED, *WORKERS])
 
 
+def test_what_workers_push_in_a_function_is_ordered(cluster: FunctionCluster) -> None:
+    function, _ = cluster.chief.ask("reads", name="pushed")
+    updates = cluster.chief.ask("updates", name="pushed")
+    assert len(updates) == VARIABLES
+    for name, worker in zip(WORKERS, cluster.workers, strict=True):
+        edges = {ps: [f"edge_0_{n}" for n in updates if updates[n] == ps + CPU] for ps in HOOKED}
+        for names in edges.values():
+            random.Random(1).shuffle(names)
+        orders = [(name + CPU, ps + CPU, names) for ps, names in edges.items()]
+        worker.ask("install", plans={function: orders}, window_bytes=64)
+    cluster.chief.ask("run", names=["pushed"], steps=PUSHED_STEPS, seed=1)
+    pushed: list[HandOff] = []
+    for worker in cluster.workers:
+        log = ParseDict(worker.ask("hand_offs"), control_pb2.HandOffs())
+        assert {c.function for c in log.channels} == {function}
+        pushed += read_hand_offs(log, lambda _, channel: str(channel))
+        assert int(worker.ask("counters")["held"]) == 0
+        served, others = worker.ask("unsent")
+        assert UNSENT in served
+        assert UNSENT not in others
+        worker.ask("remove")
+        assert UNSENT not in worker.ask("unsent")[0]
+    planned = [node for node, device in updates.items() if device.removesuffix(CPU) in HOOKED]
+    assert len(pushed) == PUSHED_STEPS * len(planned)
+    assert conformance(pushed).exact
+    assert {h.discipline for h in pushed} == {Discipline.PRIORITY}
+
+
 def test_a_restarted_worker_is_ordered_again(cluster: FunctionCluster, plans: Plans) -> None:
     for server in cluster.ps[:2]:
-        server.ask("configure", deadline_seconds=1)
+        server.ask("configure", deadline_seconds=1)  # what the dead worker takes no more is let go
+    before = _counters(cluster.ps[0])["ordered"]
     with ThreadPoolExecutor(1) as pool:
         job = pool.submit(cluster.chief.ask, "run", names=["train4", "evaluate"], steps=200, seed=1)
-        time.sleep(0.3)
+        wait_until(lambda: _counters(cluster.ps[0])["ordered"] > before)
         cluster.workers[1].kill()
         assert not job.done()
         cluster.workers[1] = start(cluster.spec, "worker", 1)
         assert len(job.result()) == 400
     cluster.workers[1].hear()
+    for server in cluster.ps[:2]:
+        wait_until(lambda server=server: _counters(server)["live_steps"] == 0)
+        server.ask("configure", deadline_seconds=100)
     _install(cluster, plans)
     _run_until_both_workers_have_steps(cluster)
     for server in cluster.ps[:2]:
@@ -226,7 +264,7 @@ def test_a_restarted_worker_is_ordered_again(cluster: FunctionCluster, plans: Pl
 
 
 def _run_until_both_workers_have_steps(cluster: FunctionCluster) -> None:
-    end = time.monotonic() + 40
+    end = time.monotonic() + 150
     while time.monotonic() < end:
         cluster.chief.ask("run", names=["train4", "evaluate"], steps=STEPS, seed=1)
         log = cluster.ps[0].ask("hand_offs")

@@ -1,7 +1,6 @@
 """Channels that go by priority, in real servers: pulls and pushes, in what order, and never for ever."""
 
 import os
-import random
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,29 +9,22 @@ from itertools import pairwise
 
 import pytest
 import tensorflow as tf
-from google.protobuf.json_format import ParseDict
 
 from tests.cluster.cluster import Cluster, hooked_both_ways, wait_until
-from tests.cluster.function_chief import VARIABLES as UPDATES
-from tests.cluster.functions import HOOKED, WORKERS, running
 from tests.cluster.model import VARIABLES, Model, build, flood, gate_first, partitions, plan_of, sends
-from tfwave.plan.discipline import Discipline
 from tfwave.plan.plan import Plan
-from tfwave.proto import control_pb2
 from tfwave.report.conformance import Conformance, HandOff, conformance, read_hand_offs
 from tfwave.runtime.control.client import ControlClient
 
 v1 = tf.compat.v1
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.tensorflow
 
 STEPS = 25
 SIZE = 1 << 18
 TENSOR = 4 * SIZE
 FLOOD = 100
-UNSENT = 128 << 10  # a limited socket
 LONG = 100.0
-CPU = "/device:CPU:0"
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +104,7 @@ def test_what_is_not_ready_delays_no_other(models: list[Model], hooks: list[Cont
         wait_until(lambda: server.health().counters.ordered - before.ordered == VARIABLES)
         assert server.health().counters.held == 0
         model.session.run(model.unblock)
-        job.result(timeout=30)
+        job.result(timeout=100)
     log = _hand_offs(server)
     assert [h.rank for h in log][-1] == 0
     assert _judged(server).exact
@@ -127,7 +119,7 @@ def test_the_urgent_overtakes_all_that_waits(models: list[Model], hooks: list[Co
         model.session.run(model.unblock)
         wait_until(lambda: any(h.rank == 0 for h in _hand_offs(server)))
         server.configure(bytes_per_second=0)
-        job.result(timeout=30)
+        job.result(timeout=100)
     log = _hand_offs(server)
     (urgent,) = (h for h in log if h.rank == 0)
     assert not any(urgent.ready_nanos < h.time_nanos < urgent.time_nanos for h in log)
@@ -151,7 +143,7 @@ def test_a_receiver_that_takes_nothing_stops_no_other(
     plan = plan_of(edges, 3, window_bytes=2 * TENSOR)
     before = server.install(plan, deadline_seconds=LONG, bytes_per_second=4 * TENSOR).counters
     with ThreadPoolExecutor(1) as pool:
-        job = pool.submit(session.run, total, options=v1.RunOptions(timeout_in_ms=6000))
+        job = pool.submit(session.run, total, options=v1.RunOptions(timeout_in_ms=12_000))
         wait_until(lambda: server.health().counters.held > FLOOD // 2)
         os.kill(victim.pid, signal.SIGSTOP)
         server.configure(bytes_per_second=0)
@@ -163,39 +155,10 @@ def test_a_receiver_that_takes_nothing_stops_no_other(
         model.step(3)
         victim.kill()
         with pytest.raises(tf.errors.OpError):
-            job.result(timeout=30)
+            job.result(timeout=100)
     model.step(3)
     counters = server.health().counters
     assert (counters.held, counters.live_steps) == (0, 0)
     to_model, _ = _judged(server).channels
     assert (to_model.violations, to_model.hand_offs) == (0, VARIABLES * (STEPS + 6))
     session._closed = True  # its master is dead
-
-
-def test_what_workers_push_in_a_function_is_ordered() -> None:
-    with running() as functions:
-        function, _ = functions.chief.ask("reads", name="pushed")
-        updates = functions.chief.ask("updates", name="pushed")
-        assert len(updates) == UPDATES
-        for name, worker in zip(WORKERS, functions.workers, strict=True):
-            edges = {ps: [f"edge_0_{n}" for n in updates if updates[n] == ps + CPU] for ps in HOOKED}
-            for names in edges.values():
-                random.Random(1).shuffle(names)
-            orders = [(name + CPU, ps + CPU, names) for ps, names in edges.items()]
-            worker.ask("install", plans={function: orders}, window_bytes=64)
-        functions.chief.ask("run", names=["pushed"], steps=STEPS, seed=1)
-        pushed: list[HandOff] = []
-        for worker in functions.workers:
-            log = ParseDict(worker.ask("hand_offs"), control_pb2.HandOffs())
-            assert {c.function for c in log.channels} == {function}
-            pushed += read_hand_offs(log, lambda _, channel: str(channel))
-            assert int(worker.ask("counters")["held"]) == 0
-            served, others = worker.ask("unsent")
-            assert UNSENT in served
-            assert UNSENT not in others
-            worker.ask("remove")
-            assert UNSENT not in worker.ask("unsent")[0]
-        planned = [node for node, device in updates.items() if device.removesuffix(CPU) in HOOKED]
-        assert len(pushed) == STEPS * len(planned)
-        assert conformance(pushed).exact
-        assert {h.discipline for h in pushed} == {Discipline.PRIORITY}

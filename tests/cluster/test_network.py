@@ -17,15 +17,12 @@ from tfwave.demo.server_task import MODULE, control_address
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime.control.client import ControlClient
 
-pytestmark = pytest.mark.timeout(30)
-
 WHY_NOT = NamespaceNetwork.available()
 needs_namespaces = pytest.mark.skipif(WHY_NOT is not None, reason=f"no network namespaces: {WHY_NOT}")
 
 RATE = 200e6
 MEGABYTES = 30
 TRIES = 5
-several_tries = pytest.mark.timeout(90)
 PAUSE_SECONDS = 1.0
 TASK = "tests.cluster.link_task"
 SECONDS = 10.0
@@ -87,7 +84,6 @@ def fills_the_link(measure: Callable[[], float]) -> bool:
 
 
 @needs_namespaces
-@several_tries
 @pytest.mark.parametrize(("sender", "receiver"), [("server", "w0"), ("w0", "server")])
 def test_a_transfer_runs_at_the_rate(
     wired: tuple[Network, dict[str, Task]], sender: str, receiver: str
@@ -96,13 +92,11 @@ def test_a_transfer_runs_at_the_rate(
 
 
 @needs_namespaces
-@several_tries
 def test_two_receivers_share_the_card_of_the_sender(wired: tuple[Network, dict[str, Task]]) -> None:
     assert fills_the_link(lambda: 2 * min(megabits(*wired, ["server"], ["w0", "w1"]).values()))
 
 
 @needs_namespaces
-@several_tries
 def test_two_senders_share_the_card_of_the_receiver(wired: tuple[Network, dict[str, Task]]) -> None:
     assert fills_the_link(lambda: megabits(*wired, ["w0", "w1"], ["server"])["server"])
 

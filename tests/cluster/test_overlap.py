@@ -10,12 +10,18 @@ import pytest
 from tests.cluster.cluster import wait_until
 from tests.cluster.job import Job, job
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")
 def single() -> Iterator[Job]:
     with job(ps=2, workers=1) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Job]:
+    with job(ps=2, workers=2) as started:
         yield started
 
 
@@ -49,9 +55,8 @@ def test_keras_fit_overlaps_as_the_planner_says(single: Job) -> None:
     assert_ordered(found)
 
 
-def test_the_planner_chooses_and_two_workers_go_on() -> None:
-    with job(ps=2, workers=2) as servers:
-        found = servers.chief("advised")
+def test_the_planner_chooses_and_two_workers_go_on(pair: Job) -> None:
+    found = pair.chief("advised")
     lengths = [length for (length,) in found["shapes"]]
     assert lengths[0] == 1
     assert lengths[-1] in {2, 4}
@@ -61,16 +66,15 @@ def test_the_planner_chooses_and_two_workers_go_on() -> None:
     assert_ordered(found, workers=2, steps=1)
 
 
-def test_a_worker_is_killed_between_its_steps_and_comes_back(tmp_path: Path) -> None:
+def test_a_worker_is_killed_between_its_steps_and_comes_back(pair: Job, tmp_path: Path) -> None:
     flag = tmp_path / "kill"
-    with job(ps=2, workers=2) as servers:
-        chief = servers.start_chief("overlapped_restarted", kill_at=str(flag))
-        wait_until(lambda: flag.exists() or chief.poll() is not None, 150)
-        servers.kill("worker", 1)
-        servers.start("worker", 1)
-        servers.wait_for("worker", 1)
-        flag.unlink()
-        found = servers.result(chief)
+    chief = pair.start_chief("overlapped_restarted", kill_at=str(flag))
+    wait_until(lambda: flag.exists() or chief.poll() is not None, 300)
+    pair.kill("worker", 1)
+    pair.start("worker", 1)
+    pair.wait_for("worker", 1)
+    flag.unlink()
+    found = pair.result(chief)
     assert set(found["phases"].values()) <= {"ordered", "measured unordered"}
     assert all(0 <= loss < 10 for loss in found["losses"])
     assert found["figures"]["tfwave_exact_share"] == 1

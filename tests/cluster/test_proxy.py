@@ -14,7 +14,7 @@ from tfwave.errors import EnforcerError
 from tfwave.runtime.control.client import ControlClient
 from tfwave.runtime.proxy.behind import BehindProxy
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.tensorflow
 
 ORDERED = 0
 STEPS = 10

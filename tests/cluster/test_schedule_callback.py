@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.job import Job, job
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.tensorflow
 
 LOGGED = {
     f"tfwave_{name}"

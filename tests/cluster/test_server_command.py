@@ -14,25 +14,25 @@ import grpc
 import pytest
 
 from tests.cluster.chief import STEPS
-from tests.cluster.cluster import free_ports
 from tests.cluster.job import run_chief
 from tests.cluster.model import VARIABLES, Model, build, by_step, plan_of, sends
 from tests.cluster.server_command import Job, command, peak_bytes, running, seconds_to_end
 from tests.cluster.speaker import Process, end, read_line
 from tests.controlled import flood, open_channel, raw_call
+from tests.ports import free_ports
 from tfwave.errors import EnforcerError
 from tfwave.plan.plan import Plan
 from tfwave.runtime.control.client import ControlClient
 from tfwave.runtime.control.credentials import Credentials
 from tfwave.runtime.control.tf_config import control_addresses, parse_tf_config
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.tensorflow
 
 TOKEN = "the-token-of-this-test"
 SHOWN = (("authorization", f"Bearer {TOKEN}"),)
 PS = "/job:ps/replica:0/task:0"
 GIGABYTE = 1 << 30
-END_SECONDS = 5
+END_SECONDS = 20
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_thousand_calls_do_not_disturb_running_steps(
     with ThreadPoolExecutor(1) as pool:
         under_fire = pool.submit(losses)
         codes = Counter(call.code() for call in flood(address, 1000, SHOWN))
-        assert under_fire.result(60) == quiet
+        assert under_fire.result(200) == quiet
     assert codes.keys() == {grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED}
     counters = control.health().counters
     assert (counters.held, counters.live_steps, counters.deadlines) == (0, 0, 0)
@@ -148,7 +148,7 @@ def test_a_cluster_coordinator_trains(job: Job, plan: Plan, control: ControlClie
 
 def refusal(process: Process) -> str:
     """Its last line, once it has ended with code 2."""
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
     assert (process.returncode, out) == (2, ""), err
     assert "Traceback" not in err
     last = err.splitlines()[-1]
@@ -235,7 +235,7 @@ CLUSTER = {"ps": ["ps-0.example:2222"], "worker": ["127.0.0.1:2222"]}
 )
 def test_what_it_refuses(config: Any, arguments: tuple[str, ...], why: str) -> None:
     process = command(config, *arguments)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
     assert (process.returncode, out, err.count("\n")) == (2, "", 1), err
     assert err.startswith("tfwave: error: ")
     assert why in err
@@ -251,6 +251,6 @@ def test_without_a_compiler(tmp_path: Path) -> None:
 
 def test_help_has_examples() -> None:
     process = command(None, "--help")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=200)
     assert process.returncode == 0
     assert "python -m tfwave.server --token-file" in out

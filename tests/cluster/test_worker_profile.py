@@ -12,7 +12,7 @@ from tests.cluster.traced_chief import LAYERS, STEPS
 from tfwave.graph.names import Channel, edge_source
 from tfwave.runtime.trace.xplane import Trace, WireRun, op_samples, read_trace
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.tensorflow
 
 WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
 PS = "/job:ps/replica:0/task:0/device:CPU:0"

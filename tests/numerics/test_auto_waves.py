@@ -13,7 +13,7 @@ from tfwave.errors import EnforcerError
 from tfwave.keras import TickTockCallback
 from tfwave.sizes import in_words
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.tensorflow
 
 CALLS, BATCHES, EPOCHS = 3, 7, 2
 WAYS = ("fit", "loop")

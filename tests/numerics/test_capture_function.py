@@ -13,7 +13,7 @@ from tfwave.capture.bundle import Bundle, load_bundle
 from tfwave.capture.memory import CapturedMemory, captured_memory
 from tfwave.cli.app import app
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.tensorflow
 
 STEPS = ("function", "keras")
 

@@ -14,7 +14,7 @@ from tfwave.colocate import Job, run
 from tfwave.errors import EnforcerError
 from tfwave.plan.groups import UNKNOWN_SHARE
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.tensorflow
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -20,7 +20,7 @@ from tests.rewrites import check_rewrite, graph_bytes
 from tfwave.graph.item import GraphItem
 from tfwave.passes.pipeline import Pipeline
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 CALLS = 3
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.numerics.corpus.function import function_sample
-from tests.numerics.corpus.places import _free_ports, set_up, v1
+from tests.numerics.corpus.places import set_up, v1
 from tests.numerics.cut_graphs import (
     LOCAL,
     Case,
@@ -19,6 +19,7 @@ from tests.numerics.cut_graphs import (
     random_case,
     session_config,
 )
+from tests.ports import free_ports
 from tfwave.errors import GraphError
 from tfwave.graph.functions.lower import lower
 from tfwave.graph.partition.cut import cut
@@ -48,7 +49,7 @@ def _devices() -> None:
 def servers() -> list[Any]:
     """Three tasks of two CPUs each in this process; they live as long as it does."""
     set_up()
-    ports = iter(_free_ports(len(TASKS)))
+    ports = iter(free_ports(len(TASKS)))
     jobs = {"ps": [f"127.0.0.1:{next(ports)}"], "worker": [f"127.0.0.1:{next(ports)}" for _ in range(2)]}
     places = [("ps", 0), ("worker", 0), ("worker", 1)]
     config = session_config(2)

@@ -12,7 +12,7 @@ from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 
 def cuts(name: str) -> tuple[list[GraphDef], list[GraphDef]]:

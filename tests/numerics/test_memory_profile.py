@@ -14,7 +14,7 @@ from tests.numerics.memory_models import NAMES
 from tfwave.capture.bundle import Bundle, load_bundle
 from tfwave.capture.memory import CapturedMemory, captured_memory
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.tensorflow
 
 ROOT = Path(__file__).parents[2]
 LIKE = ("resnet", "bert", "lstm", "nasnet")

@@ -19,7 +19,7 @@ from tfwave.graph.view import GraphView
 from tfwave.passes.base import Transform
 from tfwave.passes.pipeline import Pipeline
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 LOCAL = [*FUNCTIONS, *SESSIONS]
 LARGE = ["resnet50_step", "inception_v3_step"]

@@ -30,7 +30,7 @@ from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.waves.rewrite.names import wave_name
 
 v1 = tf.compat.v1
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 CALLS = 50
 TOLERANCES = {"sgd": 1e-12, "momentum": 1e-12, "assigned adam": 1e-12, "adam": 1e-6}

@@ -23,7 +23,7 @@ from tests.numerics.keras_waves import (
 from tests.numerics.waves import Replica, Values, batches, gradient_of, mean
 from tfwave.keras import TickTockCallback
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 EPOCHS = 3
 

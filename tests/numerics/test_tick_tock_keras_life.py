@@ -16,7 +16,7 @@ from tests.numerics.waves import batches
 from tfwave.errors import PassError, TfwaveError
 from tfwave.keras import TickTockCallback
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 PATIENCE_SECONDS = 30
 

@@ -19,7 +19,7 @@ from tests.numerics.waves import Replica, Values, batches, gradient_of, mean
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.waves.rewrite.names import wave_name
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 ROOT = Path(__file__).parents[2]
 DEVICES = (1, 2, 4)

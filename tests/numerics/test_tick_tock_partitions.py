@@ -19,7 +19,7 @@ from tests.parted import F, by_device
 from tests.rewrites import check_rewrite, graph_bytes
 
 v1 = tf.compat.v1
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 CALLS = 12
 TOLERANCES = {"sgd": 1e-12, "momentum": 1e-12, "assigned adam": 1e-12, "adam": 1e-6}

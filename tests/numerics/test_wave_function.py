@@ -25,7 +25,7 @@ from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.state import WaveState
 from tfwave.runtime.waves.step import TracedStep, trace_step
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 SPEC = {
     "inputs": tf.TensorSpec((BATCH, WIDTHS[0]), tf.float64),

@@ -29,7 +29,7 @@ from tfwave.runtime.waves.state import WaveState
 from tfwave.runtime.waves.step import trace_step
 
 v1 = tf.compat.v1
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.tensorflow
 
 CALLS = 20
 DECAY, KEPT, LIMIT = 1 / 16, 7 / 8, 1 / 2

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.unit.compiled import compiled
+
 NATIVE = Path(__file__).parent.parent.parent / "tfwave" / "native"
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 SANITIZERS = ("thread", "address,undefined")
@@ -27,10 +29,10 @@ def assert_holds(
     """
     start = sanitized_start(sanitizer)
     sources = [path for pattern in patterns for path in sorted(NATIVE.glob(pattern))]
-    joined, program = directory / "joined.cc", directory / "program"
+    joined = directory / "joined.cc"
     joined.write_text("".join(f'#include "{path}"\n' for path in (*sources, *tests)))
-    compiled = compile_program(program, joined, sanitizer)
-    assert compiled.returncode == 0, compiled.stderr
+    program = compiled(_command(sanitizer), joined)
+    assert program, "it does not compile: the compiler's words are above"
     result = _run([*start, str(program)], seconds)
     assert (result.returncode, result.stdout) == (0, "all hold\n"), result.stderr
 
@@ -54,9 +56,13 @@ def sanitized_start(sanitizer: str) -> tuple[str, ...]:
 
 
 def compile_program(program: Path, source: Path, sanitizer: str) -> subprocess.CompletedProcess[str]:
+    return _run([*_command(sanitizer), "-o", str(program), str(source)], 600)
+
+
+def _command(sanitizer: str) -> list[str]:
     sanitize = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all")
     strict = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-g1", "-O1", "-pthread", f"-I{NATIVE}")
-    return _run([str(COMPILER), *sanitize, *strict, "-o", str(program), str(source)], 600)
+    return [str(COMPILER), *sanitize, *strict]
 
 
 def _run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:

@@ -1,10 +1,14 @@
 """Real TensorFlow graphs on which every graph pass is tested, built when first asked for."""
 
+import os
 from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import import_module
 
 from tests.numerics.corpus.sample import Array, Sample
+
+SHARE = int(os.environ.get("TFWAVE_TEST_SHARE", "8"))
+"""One in so many channels of the large networks is left: the same ops and edges. `make test-long` keeps all."""
 
 Builder = Callable[[], Sample]
 
@@ -19,7 +23,7 @@ def load(name: str) -> Sample:
 def reference(name: str, *, grappler: bool) -> tuple[Array, ...]:
     """What two steps of a sample's own graph give: a rewriting must give the same bits.
 
-    Kept for the two latest questions only: the variables of a large network are 200 MB.
+    Kept for the two latest questions only: the variables of a large network are 200 MB at full width.
     """
     sample = load(name)
     return tuple(sample.run(sample.graph, grappler=grappler))
@@ -59,8 +63,8 @@ FUNCTIONS: dict[str, Builder] = dict(
 
 SESSIONS: dict[str, Builder] = dict(
     [
-        _session("resnet50_step", "tf_keras_step", "build", network="ResNet50", image=64),
-        _session("inception_v3_step", "tf_keras_step", "build", network="InceptionV3", image=75),
+        _session("resnet50_step", "tf_keras_step", "build", network="ResNet50", image=64, share=SHARE),
+        _session("inception_v3_step", "tf_keras_step", "build", network="InceptionV3", image=75, share=SHARE),
         _session("lstm_step_v1", "lstm", "build_v1"),
         _session("small_ports", "small_session", "build_ports"),
         _session("small_branches", "small_session", "build_branches"),
@@ -73,7 +77,7 @@ SESSIONS: dict[str, Builder] = dict(
 
 TASKS: dict[str, Builder] = dict(
     [
-        _tasks("resnet50_step_on_tasks", "tf_keras_step", "build", network="ResNet50", image=64),
+        _tasks("resnet50_step_on_tasks", "tf_keras_step", "build", network="ResNet50", image=64, share=SHARE),
         _tasks("lstm_step_v1_on_tasks", "lstm", "build_v1"),
         _tasks("small_control_edges_on_tasks", "small_session", "build_control_edges"),
     ]

@@ -1,12 +1,12 @@
 """Where a sample's parts live: logical CPUs of one process, or the tasks of a real cluster."""
 
-import contextlib
-import socket
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import tensorflow as tf
+
+from tests.ports import free_ports
 
 v1 = tf.compat.v1
 CPUS = 3
@@ -47,7 +47,7 @@ def set_up() -> None:
 @cache
 def cluster() -> Places:
     """Two servers and a worker as tasks of this process, which talk gRPC; they live as long as it does."""
-    ports = iter(_free_ports(SERVER_TASKS + 1))
+    ports = iter(free_ports(SERVER_TASKS + 1))
     spec = {
         "ps": [f"127.0.0.1:{next(ports)}" for _ in range(SERVER_TASKS)],
         "worker": [f"127.0.0.1:{next(ports)}"],
@@ -56,11 +56,3 @@ def cluster() -> Places:
     servers = [tf.distribute.Server(spec, job_name=job, task_index=task) for job, task in tasks]
     names = tuple(f"/job:{job}/task:{task}" for job, task in tasks)
     return Places(names[-1], names[:-1], "/job:ps", servers[-1].target)
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(contextlib.closing(socket.socket())) for _ in range(count)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
