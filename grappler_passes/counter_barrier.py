@@ -9,13 +9,13 @@ from tfwave.errors import GraphError, PassError
 from tfwave.graph.access import Resource
 from tfwave.graph.flow_regions import flow_regions, is_entry
 from tfwave.graph.marks import BARRIER_OP, added_by
-from tfwave.graph.meetings import find_meetings
 from tfwave.graph.partition.colocate import PINNED_OPS
 from tfwave.graph.reach import in_control_flow, reached
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.proto.tensorflow_pb2 import AttrValue
+from tfwave.rewrite.meetings import find_meetings
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
 from tfwave.graph.access import PROCESS
-from tfwave.graph.bottleneck import find_bottleneck
-from tfwave.graph.conflicts import waits_between
-from tfwave.graph.draws import Draws, find_draws
 from tfwave.graph.marks import added_by
 from tfwave.graph.names import parse_input, task_of
 from tfwave.graph.ops import OpTable
 from tfwave.graph.reach import in_control_flow
-from tfwave.graph.repeatable import check_repeatable
-from tfwave.graph.resources import ResourceSurvey, Touch
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.graph.step import Step
-from tfwave.graph.step_copies import copy_of, find_copied, step_name
 from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.proto.tensorflow_pb2 import NodeDef
+from tfwave.rewrite.resources import ResourceSurvey, Touch
+from tfwave.rewrite.steps.bottleneck import find_bottleneck
+from tfwave.rewrite.steps.conflicts import waits_between
+from tfwave.rewrite.steps.copies import copy_of, find_copied, step_name
+from tfwave.rewrite.steps.draws import Draws, find_draws
+from tfwave.rewrite.steps.repeatable import check_repeatable
+from tfwave.rewrite.steps.step import Step
 
 __all__ = ["CrossStep", "step_name"]
 

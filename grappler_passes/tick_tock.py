@@ -10,12 +10,12 @@ from tfwave.passes.base import GraphPass
 from tfwave.plan.match import check_graph
 from tfwave.plan.plan import Plan
 from tfwave.plan.waves import MOST_WAVES, Waves
-from tfwave.waves.rewrite.checks import check_step
-from tfwave.waves.rewrite.gate import check_gate, find_gate
-from tfwave.waves.rewrite.names import wave_name
-from tfwave.waves.rewrite.once import check_fetches, check_whole, has_waves
-from tfwave.waves.rewrite.training import Training
-from tfwave.waves.rewrite.write import WaveWriter
+from tfwave.rewrite.waves.checks import check_step
+from tfwave.rewrite.waves.gate import check_gate, find_gate
+from tfwave.rewrite.waves.names import wave_name
+from tfwave.rewrite.waves.once import check_fetches, check_whole, has_waves
+from tfwave.rewrite.waves.training import Training
+from tfwave.rewrite.waves.write import WaveWriter
 
 __all__ = ["TickTock", "wave_name"]
 

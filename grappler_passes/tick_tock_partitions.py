@@ -8,16 +8,16 @@ from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.plan.waves import MOST_WAVES
-from tfwave.waves.cycles import CycleTable, cycle_table
-from tfwave.waves.rewrite.cells import find_cells, write_cells
-from tfwave.waves.rewrite.checks import check_step
-from tfwave.waves.rewrite.names import wave_name
-from tfwave.waves.rewrite.once import check_fetches, check_whole, has_waves
-from tfwave.waves.rewrite.partition_checks import check_partitions
-from tfwave.waves.rewrite.partitions import Partitions
-from tfwave.waves.rewrite.rotation import Rotation
-from tfwave.waves.rewrite.training import Training
-from tfwave.waves.rewrite.write import WaveWriter
+from tfwave.rewrite.waves.cells import find_cells, write_cells
+from tfwave.rewrite.waves.checks import check_step
+from tfwave.rewrite.waves.cycles import CycleTable, cycle_table
+from tfwave.rewrite.waves.names import wave_name
+from tfwave.rewrite.waves.once import check_fetches, check_whole, has_waves
+from tfwave.rewrite.waves.partition_checks import check_partitions
+from tfwave.rewrite.waves.partitions import Partitions
+from tfwave.rewrite.waves.rotation import Rotation
+from tfwave.rewrite.waves.training import Training
+from tfwave.rewrite.waves.write import WaveWriter
 
 __all__ = ["TickTockPartitions", "wave_name"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tfwave.capture.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary
+from tfwave.bundle.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats

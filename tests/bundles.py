@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tests.graphs import SERVERS, WORKER, Builder
-from tfwave.capture.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary, missing_transfers
+from tfwave.bundle.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary, missing_transfers
 from tfwave.proto.tensorflow_pb2 import DeviceStepStats, GraphDef, StepStats
 
 SERVER = SERVERS[0]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tfwave.capture.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary
+from tfwave.bundle.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, AttrValue, GraphDef, StepStats
 
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"

@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from tfwave import colocate as colocate
     from tfwave import distribute as distribute
     from tfwave import keras as keras
-    from tfwave.capture.advice import advise_overlap as advise_overlap
-    from tfwave.capture.bundle import Bundle as Bundle
-    from tfwave.capture.bundle import load_bundle as load_bundle
+    from tfwave.bundle.bundle import Bundle as Bundle
+    from tfwave.bundle.bundle import load_bundle as load_bundle
     from tfwave.capture.call import capture_function as capture_function
-    from tfwave.capture.plan import plan_bundle as plan_bundle
     from tfwave.capture.session import capture_run as capture_run
     from tfwave.capture.session import capture_session as capture_session
     from tfwave.errors import TfwaveError as TfwaveError
     from tfwave.graph.item import GraphItem as GraphItem
     from tfwave.graph.load import load_graph as load_graph
     from tfwave.graph.rewriter import GraphRewriter as GraphRewriter
-    from tfwave.graph.step_copies import step_name as step_name
     from tfwave.passes.base import GraphPass as GraphPass
     from tfwave.passes.pipeline import Pipeline as Pipeline
     from tfwave.passes.text import parse_pipeline as parse_pipeline
     from tfwave.plan.io import load_plan as load_plan
     from tfwave.plan.io import save_plan as save_plan
     from tfwave.plan.plan import Plan as Plan
+    from tfwave.planner.captured import advise_overlap as advise_overlap
+    from tfwave.planner.captured import plan_bundle as plan_bundle
+    from tfwave.rewrite.steps.copies import step_name as step_name
     from tfwave.runtime.control.client import ControlClient as ControlClient
     from tfwave.runtime.control.credentials import Credentials as Credentials
     from tfwave.runtime.live.grappler import in_grappler as in_grappler
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tfwave.runtime.server import Server as Server
 
 _HOMES = {
-    "Bundle": "tfwave.capture.bundle",
+    "Bundle": "tfwave.bundle.bundle",
     "ControlClient": "tfwave.runtime.control.client",
     "Credentials": "tfwave.runtime.control.credentials",
     "GraphItem": "tfwave.graph.item",
@@ -48,19 +48,19 @@ _HOMES = {
     "Plan": "tfwave.plan.plan",
     "Server": "tfwave.runtime.server",
     "TfwaveError": "tfwave.errors",
-    "advise_overlap": "tfwave.capture.advice",
+    "advise_overlap": "tfwave.planner.captured",
     "capture_function": "tfwave.capture.call",
     "capture_run": "tfwave.capture.session",
     "capture_session": "tfwave.capture.session",
     "in_grappler": "tfwave.runtime.live.grappler",
     "install": "tfwave.runtime.live.install",
-    "load_bundle": "tfwave.capture.bundle",
+    "load_bundle": "tfwave.bundle.bundle",
     "load_graph": "tfwave.graph.load",
     "load_plan": "tfwave.plan.io",
     "parse_pipeline": "tfwave.passes.text",
-    "plan_bundle": "tfwave.capture.plan",
+    "plan_bundle": "tfwave.planner.captured",
     "save_plan": "tfwave.plan.io",
-    "step_name": "tfwave.graph.step_copies",
+    "step_name": "tfwave.rewrite.steps.copies",
 }
 
 _PACKAGES = ("balance", "colocate", "distribute", "keras")

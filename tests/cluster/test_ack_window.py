@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.plans import plan_by_hand
-from tfwave.capture.bundle import load_bundle
+from tfwave.bundle.bundle import load_bundle
 from tfwave.cost.network import Network
 from tfwave.cost.uniform import uniform_costs
 from tfwave.demo.network import NamespaceNetwork

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tfwave.capture.bundle import load_bundle
+from tfwave.bundle.bundle import load_bundle
 from tfwave.capture.session import capture_run, capture_session
 from tfwave.errors import BundleError
 

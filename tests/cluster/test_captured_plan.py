@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from tests.cluster import model
 from tests.cluster.cluster import Cluster
-from tfwave.capture.bundle import Bundle
-from tfwave.capture.plan import plan_bundle
+from tfwave.bundle.bundle import Bundle
 from tfwave.capture.session import capture_run
 from tfwave.cost.network import Network
 from tfwave.cost.uniform import uniform_costs
@@ -22,6 +21,7 @@ from tfwave.graph.view import GraphView
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner.captured import plan_bundle
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 pytestmark = pytest.mark.tensorflow

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tfwave.capture.bundle import load_bundle
+from tfwave.bundle.bundle import load_bundle
 from tfwave.demo.cluster import DemoJob
 from tfwave.demo.network import NamespaceNetwork
 from tfwave.demo.run import Blocks, run_demo

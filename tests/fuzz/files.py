@@ -11,7 +11,7 @@ from tests.containers import save, some_model
 from tests.fuzz.damage import any_field, damaged
 from tests.fuzz.invariants import any_plan, attempt, check_command
 from tests.fuzz.strategies import any_graph, any_pipeline, good_graph
-from tfwave.capture.bundle import save_bundle
+from tfwave.bundle.bundle import save_bundle
 from tfwave.plan.io import save_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 

@@ -17,7 +17,7 @@ from tests.numerics.corpus import load
 from tests.numerics.corpus.places import Places, set_up
 from tests.numerics.partitioned import partitioned
 from tfwave import Bundle, GraphItem, load_bundle
-from tfwave.capture.bundle import save_bundle
+from tfwave.bundle.bundle import save_bundle
 from tfwave.demo.network import NamespaceNetwork
 
 ROOT = Path(__file__).resolve().parents[2]

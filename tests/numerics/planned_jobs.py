@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.numerics.colocated_jobs import Session, Trained, batches, losses
-from tfwave.capture.bundle import load_bundle
+from tfwave.bundle.bundle import load_bundle
 from tfwave.capture.call import capture_function
 from tfwave.capture.session import capture_run
 from tfwave.colocate import Job, Results, captured_step, run

@@ -16,8 +16,8 @@ from tests.numerics.corpus.sample import Array, make_item, same_bits
 from tests.rewrites import check_rewrite, graph_bytes
 from tfwave.errors import TfwaveError
 from tfwave.graph.item import GraphItem
-from tfwave.graph.step_copies import step_name
 from tfwave.passes.base import PassResult
+from tfwave.rewrite.steps.copies import step_name
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(60)]
 

@@ -13,7 +13,7 @@ from tfwave.balance.chooser import ServerChooser
 from tfwave.balance.load import server_load
 from tfwave.balance.solve import balance
 from tfwave.balance.variables import variables_of
-from tfwave.capture.costs import bundle_costs
+from tfwave.bundle.costs import bundle_costs
 from tfwave.capture.session import capture_run
 from tfwave.cli.inputs import load_source
 from tfwave.plan.placement import Placement

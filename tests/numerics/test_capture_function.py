@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.numerics.test_colocate import said_by
-from tfwave.capture.bundle import Bundle, load_bundle
-from tfwave.capture.memory import CapturedMemory, captured_memory
+from tfwave.bundle.bundle import Bundle, load_bundle
+from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.cli.app import app
 
 pytestmark = pytest.mark.tensorflow

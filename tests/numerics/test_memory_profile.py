@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.numerics.memory_models import NAMES
-from tfwave.capture.bundle import Bundle, load_bundle
-from tfwave.capture.memory import CapturedMemory, captured_memory
+from tfwave.bundle.bundle import Bundle, load_bundle
+from tfwave.bundle.memory import CapturedMemory, captured_memory
 
 pytestmark = pytest.mark.tensorflow
 

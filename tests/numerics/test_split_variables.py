@@ -19,7 +19,6 @@ from tests.numerics.corpus.session import SessionSample, session_sample
 from tests.numerics.cut_graphs import control_flow
 from tests.numerics.training_graphs import random_training
 from tests.rewrites import check_rewrite, graph_bytes
-from tfwave.graph.blocks.variables import plan_split
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import TransferKey
 from tfwave.graph.partition.cut import cut
@@ -27,6 +26,7 @@ from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.passes.pipeline import Pipeline
 from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.rewrite.blocks.variables import plan_split
 
 pytestmark = pytest.mark.tensorflow
 

@@ -27,7 +27,7 @@ from tests.numerics.waves import (
 from tests.rewrites import check_rewrite, graph_bytes
 from tfwave.errors import PassError
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tfwave.waves.rewrite.names import wave_name
+from tfwave.rewrite.waves.names import wave_name
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.tensorflow

@@ -17,7 +17,7 @@ import pytest
 from tests.numerics.corpus.sample import Array
 from tests.numerics.waves import Replica, Values, batches, gradient_of, mean
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tfwave.waves.rewrite.names import wave_name
+from tfwave.rewrite.waves.names import wave_name
 
 pytestmark = pytest.mark.tensorflow
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.numerics.corpus.places import CPUS, Places
 from tests.numerics.corpus.sample import Array, make_item, sends_needed
 from tfwave.graph.item import GraphItem
-from tfwave.graph.step_copies import step_name
+from tfwave.rewrite.steps.copies import step_name
 
 v1 = tf.compat.v1
 BATCH, IMAGE, CLASSES, WORDS = 4, 6, 5, 11

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests.numerics.corpus.places import CPUS
 from tests.numerics.corpus.sample import Array
 from tests.numerics.training_graphs import Training, closed
-from tfwave.waves.rewrite.names import SCOPE, wave_name
+from tfwave.rewrite.waves.names import SCOPE, wave_name
 
 v1 = tf.compat.v1
 BATCH, WIDTHS = 8, (5, 7, 3)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.memory_steps import bundle_of
 from tests.property.pool_steps import Executed, Executor
-from tfwave.capture.memory import captured_memory
+from tfwave.bundle.memory import captured_memory
 from tfwave.errors import BundleError
 from tfwave.memory.step import StepMemory
 

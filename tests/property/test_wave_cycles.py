@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfwave.cost.analytic import LinkModel
+from tfwave.rewrite.waves.cycles import CycleTable, Direction, cycle_table
 from tfwave.waves.count import device_peaks
-from tfwave.waves.cycles import CycleTable, Direction, cycle_table
 from tfwave.waves.iteration import Machine, Partition, iteration_seconds
 
 checked = settings(max_examples=50, deadline=None, database=None)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.bundles import small_bundle, small_graphs
-from tfwave.capture.bundle import save_bundle
+from tfwave.bundle.bundle import save_bundle
 from tfwave.cli.app import main
 
 

@@ -13,7 +13,6 @@ from tfwave.graph import access
 from tfwave.graph.access import PROCESS, Resource, resource_of
 from tfwave.graph.item import GraphItem
 from tfwave.graph.ops import OpTable
-from tfwave.graph.resources import ResourceSurvey
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import (
     DT_FLOAT,
@@ -25,6 +24,7 @@ from tfwave.proto.tensorflow_pb2 import (
     NodeDef,
     TensorShapeProto,
 )
+from tfwave.rewrite.resources import ResourceSurvey
 
 INT = AttrValue(type=DT_INT32)
 

@@ -17,8 +17,8 @@ from tfwave.balance.holdings import Holdings
 from tfwave.balance.load import ServerLoad, server_load
 from tfwave.balance.variable import Variable
 from tfwave.balance.variables import variables_of
-from tfwave.capture.bundle import load_bundle, save_bundle
-from tfwave.capture.costs import bundle_costs
+from tfwave.bundle.bundle import load_bundle, save_bundle
+from tfwave.bundle.costs import bundle_costs
 from tfwave.cost.model import CostSource
 from tfwave.cost.table import Costs
 from tfwave.cost.uniform import uniform_costs

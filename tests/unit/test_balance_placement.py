@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tfwave.balance.chooser import ServerChooser
-from tfwave.balance.sizes import resident_bytes
 from tfwave.distribute.placement import place
 from tfwave.errors import EnforcerError, EnvironmentUnsupported, PlanError
+from tfwave.graph.variable_bytes import resident_bytes
 from tfwave.plan.io import load_plan, plan_json, save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan

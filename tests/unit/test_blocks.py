@@ -6,10 +6,10 @@ from math import prod
 import numpy as np
 
 from tests.unit.test_split_variables import FLOAT, Job, shape_attr
-from tfwave.graph.blocks.layout import UNIT, layout_of
-from tfwave.graph.blocks.shapes import static_shapes
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import DT_INT32, AttrValue
+from tfwave.rewrite.blocks.layout import UNIT, layout_of
+from tfwave.rewrite.blocks.shapes import static_shapes
 
 
 def test_blocks_are_few_and_equal_and_of_whole_units() -> None:

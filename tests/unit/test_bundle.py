@@ -8,8 +8,7 @@ import pytest
 
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER
-from tfwave.capture.advice import advise_overlap
-from tfwave.capture.bundle import (
+from tfwave.bundle.bundle import (
     Bundle,
     StepSummary,
     is_bundle,
@@ -17,15 +16,16 @@ from tfwave.capture.bundle import (
     missing_transfers,
     save_bundle,
 )
-from tfwave.capture.costs import bundle_costs, bundle_network, traced_costs
-from tfwave.capture.links import channel_links, service_seconds
-from tfwave.capture.step_stats import TransferRecord
+from tfwave.bundle.costs import bundle_costs, bundle_network, traced_costs
+from tfwave.bundle.links import channel_links, service_seconds
+from tfwave.bundle.step_stats import TransferRecord
 from tfwave.cost.estimate import estimated
 from tfwave.errors import BundleError, GraphError, MissingCost
 from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner.captured import advise_overlap
 from tfwave.planner.overlap import Overlap
 from tfwave.proto.tensorflow_pb2 import StepStats
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.memory_steps import DEVICE, bundle_of, graph
+from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.capture.call import _on_one_cpu
-from tfwave.capture.memory import CapturedMemory, captured_memory
 from tfwave.capture.memory.told import step_stats
 from tfwave.capture.memory.traced import traced_memory
 from tfwave.errors import BundleError

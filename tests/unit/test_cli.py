@@ -11,7 +11,7 @@ from tests.graphs import WORKER
 from tests.memory_steps import Step, bundle_of
 from tests.memory_steps import graph as one_task
 from tests.unit.conftest import Command, Ran
-from tfwave.capture.bundle import save_bundle
+from tfwave.bundle.bundle import save_bundle
 from tfwave.graph.load import load_graph
 from tfwave.plan.io import load_plan
 from tfwave.plan.message import to_dict

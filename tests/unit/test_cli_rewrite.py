@@ -14,7 +14,7 @@ from tests.rewrites import in_order
 from tests.uncut import random_uncut
 from tests.unit.conftest import Command
 from tests.unit.test_rewriter import chain
-from tfwave.capture.bundle import load_bundle
+from tfwave.bundle.bundle import load_bundle
 from tfwave.graph.load import load_graph
 from tfwave.graph.view import GraphView
 from tfwave.passes.registry import pass_names

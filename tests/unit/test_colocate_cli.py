@@ -8,7 +8,7 @@ import pytest
 from tests.grouped import limit_for
 from tests.memory_steps import Step, bundle_of, counted, graph
 from tests.unit.conftest import Command
-from tfwave.capture.bundle import load_bundle, save_bundle
+from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.memory.slots import room
 
 MB = 1_000_000

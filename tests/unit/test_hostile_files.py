@@ -10,7 +10,7 @@ import pytest
 from tests.bundles import small_bundle
 from tests.containers import graphs, save, some_model, with_noop
 from tests.hostile import calls_in_calls, nested, nested_text, run_limited
-from tfwave.capture.bundle import load_bundle, save_bundle
+from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.cost.file import load_costs
 from tfwave.errors import GraphError, TfwaveError
 from tfwave.files import LONGEST

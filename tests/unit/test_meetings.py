@@ -9,7 +9,6 @@ from tests.unit.test_access import INT, NOTHING, QUEUED, function, kinds, number
 from tests.unit.test_functions import func
 from tfwave.errors import PassError
 from tfwave.graph.item import GraphItem
-from tfwave.graph.meetings import find_meetings
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import (
     DT_FLOAT,
@@ -20,6 +19,7 @@ from tfwave.proto.tensorflow_pb2 import (
     NodeDef,
     TensorShapeProto,
 )
+from tfwave.rewrite.meetings import find_meetings
 
 
 def meeting(first: NodeDef, second: NodeDef, *makers: NodeDef) -> GraphItem:

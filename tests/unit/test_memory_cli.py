@@ -10,7 +10,7 @@ import pytest
 
 from tests.memory_steps import DEVICE, Step, bundle_of, graph
 from tests.unit.conftest import Command
-from tfwave.capture.bundle import save_bundle
+from tfwave.bundle.bundle import save_bundle
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from tests.bundles import SERVER, small_bundle
 from tests.graphs import WORKER
 from tests.memory_steps import DEVICE, ORIGIN, Step, bundle_of, declare, graph
-from tfwave.capture.memory import captured_memory
+from tfwave.bundle.memory import captured_memory
 from tfwave.errors import BundleError
 from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.step import Shape, StepMemory, Tensor

@@ -9,7 +9,6 @@ from grappler_passes.split_variables import SplitVariables
 from tests.graphs import SERVERS, WORKER
 from tests.rewrites import check_rewrite
 from tfwave.errors import GraphError, PassError
-from tfwave.graph.blocks.variables import WholeVariable, plan_split
 from tfwave.graph.item import GraphItem
 from tfwave.proto.tensorflow_pb2 import (
     DT_FLOAT,
@@ -20,6 +19,7 @@ from tfwave.proto.tensorflow_pb2 import (
     NodeDef,
     TensorShapeProto,
 )
+from tfwave.rewrite.blocks.variables import WholeVariable, plan_split
 
 SERVER = SERVERS[0]
 FLOAT = AttrValue(type=DT_FLOAT)

@@ -11,7 +11,7 @@ import pytest
 from tests.bundles import SERVER, SIZES, small_bundle, traced_step
 from tests.graphs import WORKER
 from tests.unit.conftest import Command
-from tfwave.capture.bundle import save_bundle
+from tfwave.bundle.bundle import save_bundle
 from tfwave.errors import TfwaveError
 from tfwave.sim.timeline import Interval, Timeline
 from tfwave.whatif.difference import Use, compare

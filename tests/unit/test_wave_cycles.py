@@ -7,8 +7,8 @@ import pytest
 from tfwave.cost.analytic import LinkModel
 from tfwave.errors import CostError, PlanError
 from tfwave.memory.slots import room
+from tfwave.rewrite.waves.cycles import AllReduce, cycle_table
 from tfwave.waves.count import count_waves, device_peaks, most_waves, slowed_at_most
-from tfwave.waves.cycles import AllReduce, cycle_table
 from tfwave.waves.iteration import Machine, Partition, iteration_seconds
 
 EVEN = Partition(1.0, 2.0, resident_bytes=10, kept_bytes=40, scratch_bytes=5)

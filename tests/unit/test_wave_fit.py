@@ -11,9 +11,9 @@ from tfwave.graph.verify import verify
 from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.slots import room
 from tfwave.memory.step import StepMemory, Tensor
+from tfwave.rewrite.waves.training import Training
 from tfwave.sizes import in_words
 from tfwave.waves.fit import fitting_offset, least_room, wave_peaks, wave_starts
-from tfwave.waves.rewrite.training import Training
 
 
 def chain(length: int) -> tuple[Training, list[str]]:

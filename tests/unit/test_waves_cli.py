@@ -11,7 +11,7 @@ from grappler_passes.tick_tock import TickTock
 from tests.memory_steps import DEVICE, Step, bundle_of, counted, graph
 from tests.unit.conftest import Command
 from tests.unit.test_wave_fit import chain_item
-from tfwave.capture.bundle import load_bundle, save_bundle
+from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.graph.load import load_graph
 from tfwave.memory.slots import room
 from tfwave.passes.text import parse_pipeline

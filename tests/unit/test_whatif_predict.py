@@ -9,10 +9,10 @@ import pytest
 from tests.balanced import traced
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER, Builder, by_name
-from tfwave.capture.cards import card_of, traced_network
-from tfwave.capture.costs import bundle_costs, bundle_network
-from tfwave.capture.links import channel_links
-from tfwave.capture.step_stats import TransferRecord
+from tfwave.bundle.cards import card_of, traced_network
+from tfwave.bundle.costs import bundle_costs, bundle_network
+from tfwave.bundle.links import channel_links
+from tfwave.bundle.step_stats import TransferRecord
 from tfwave.errors import MissingCost, PlanError
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import find_transfers

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tfwave.balance.sizes import resident_bytes
+from tfwave.graph.variable_bytes import resident_bytes
 from tfwave.plan.placement import Placement
 
 

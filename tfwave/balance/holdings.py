@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tfwave.balance.sizes import resident_bytes
 from tfwave.graph.access import FED_OPS, VARIABLE_OPS
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer
+from tfwave.graph.variable_bytes import resident_bytes
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, NodeDef
 

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tfwave.capture.bundle import Bundle, save_bundle
+from tfwave.bundle.bundle import Bundle, save_bundle
 from tfwave.capture.memory.told import step_stats
 from tfwave.capture.timed import DEFAULT_STEPS, DEFAULT_WARMUP, TracedStep, bundle_of, check_counts, timed
 from tfwave.errors import BundleError

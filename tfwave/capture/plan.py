@@ -1,35 +1,13 @@
-"""From what was captured straight to a plan."""
+"""From a traced function straight to a plan."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tfwave.capture.bundle import Bundle
-from tfwave.capture.costs import bundle_network
 from tfwave.capture.worker_trace import CostedFunction
 from tfwave.cost.network import Network
 from tfwave.graph.names import Channel
 from tfwave.plan.plan import ChannelOrder, Plan
 from tfwave.planner import PlanRequest, make_plan
-
-
-def plan_bundle(
-    bundle: Bundle, policy: str = "tac", *, device: str | None = None, seed: int = 0, workers: int = 1
-) -> Plan:
-    """Order the transfers of a captured job, with the costs that its traces tell.
-
-    Args:
-        bundle: what was captured.
-        policy: "tic", "tac", "fifo", "random" or "reverse".
-        device: plan only what arrives there; default: every device that pulls.
-        seed: of "random".
-        workers: how many run what was captured, each by itself, as in asynchronous training: a bundle knows of one.
-
-    Raises:
-        MissingCost: TensorFlow lost all events of a transfer; names it. Capture more steps.
-        GraphError: nothing to order, or an unknown device.
-    """
-    request = PlanRequest(policy, seed, device, workers)
-    return make_plan(bundle.view, bundle.transfers.data, bundle_network(bundle), request)
 
 
 def plan_function(costed: CostedFunction, policy: str, workers: Sequence[str]) -> Plan:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfwave.capture.bundle import Bundle, expected_arrivals, save_bundle, traced_arrivals
+from tfwave.bundle.bundle import Bundle, expected_arrivals, save_bundle, traced_arrivals
 from tfwave.capture.timed import (
     DEFAULT_STEPS,
     DEFAULT_WARMUP,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from tfwave.capture.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary, missing_transfers
+from tfwave.bundle.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary, missing_transfers
 from tfwave.errors import BundleError
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
 from tfwave.runtime.machine import busy_seconds

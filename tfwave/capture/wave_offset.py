@@ -14,6 +14,7 @@ from tfwave.memory.step import StepMemory
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.match import check_graph
 from tfwave.plan.waves import Waves
+from tfwave.rewrite.waves.training import Training
 from tfwave.runtime.pool import pool_in_use, pool_limit
 from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
 from tfwave.runtime.waves.alone import StepAlone
@@ -22,7 +23,6 @@ from tfwave.runtime.waves.rewritten import RewrittenStep
 from tfwave.runtime.waves.step import TracedStep
 from tfwave.sizes import in_words
 from tfwave.waves.fit import fitting_offset, least_room
-from tfwave.waves.rewrite.training import Training
 
 _NUMBER = "or give the offset as a number"
 _log = logging.getLogger("tfwave")

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tfwave.capture.cards import traced_network
+from tfwave.bundle.cards import traced_network
+from tfwave.bundle.links import channel_links, service_seconds
+from tfwave.bundle.step_stats import TransferRecord
 from tfwave.capture.function import FunctionGraph
-from tfwave.capture.links import channel_links, service_seconds
-from tfwave.capture.step_stats import TransferRecord
 from tfwave.cost.analytic import over_links
 from tfwave.cost.network import Network
 from tfwave.cost.table import Costs

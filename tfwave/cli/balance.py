@@ -10,7 +10,7 @@ from tfwave.balance.load import ServerLoad, loads_of
 from tfwave.balance.result import Balance
 from tfwave.balance.solve import MOST_SERVERS, balance
 from tfwave.balance.variables import placeable
-from tfwave.capture.costs import bundle_costs
+from tfwave.bundle.costs import bundle_costs
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tfwave.capture.bundle import load_bundle
+from tfwave.bundle.bundle import load_bundle
 from tfwave.cli.colocate_plot import save_colocation_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan

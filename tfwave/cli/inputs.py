@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tfwave.capture.bundle import Bundle, is_bundle
-from tfwave.capture.bundle_graphs import BundleGraphs
+from tfwave.bundle.bundle import Bundle, is_bundle
+from tfwave.bundle.graphs import BundleGraphs
 from tfwave.errors import GraphError
 from tfwave.graph.container import Container, open_container
 from tfwave.graph.item import GraphItem

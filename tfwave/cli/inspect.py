@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tfwave.capture.bundle import Bundle
-from tfwave.capture.links import channel_links
+from tfwave.bundle.bundle import Bundle
+from tfwave.bundle.links import channel_links
 from tfwave.cli.inputs import GRAPH_HELP, Source, load_source
 from tfwave.cli.output import (
     JsonFlag,

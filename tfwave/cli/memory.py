@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tfwave.capture.bundle import Bundle, load_bundle
-from tfwave.capture.memory import CapturedMemory, captured_memory
+from tfwave.bundle.bundle import Bundle, load_bundle
+from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.cli.memory_plot import save_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
 from tfwave.memory.step import StepMemory, Tensor

@@ -8,9 +8,8 @@ import typer
 
 from tfwave.balance.holdings import Holdings
 from tfwave.balance.load import ServerLoad, loads_of
-from tfwave.capture.advice import overlap_on
-from tfwave.capture.bundle import Bundle
-from tfwave.capture.costs import bundle_costs, bundle_network
+from tfwave.bundle.bundle import Bundle
+from tfwave.bundle.costs import bundle_costs, bundle_network
 from tfwave.cli.balance import print_loads
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import (
@@ -30,6 +29,7 @@ from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
+from tfwave.planner.captured import overlap_on
 from tfwave.planner.plan import URGENCY
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tfwave.capture.bundle import is_bundle, load_bundle
+from tfwave.bundle.bundle import is_bundle, load_bundle
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
 from tfwave.sim.timeline import Timeline
 from tfwave.whatif.difference import Shift, TimelineDifference, compare

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tfwave.capture.bundle import Bundle
-from tfwave.capture.memory import CapturedMemory
+from tfwave.bundle.bundle import Bundle
+from tfwave.bundle.memory import CapturedMemory
 from tfwave.cli.inputs import open_graphs
 from tfwave.errors import BundleError, GraphError, PlanError, TfwaveError
 from tfwave.graph.functions.nodes import ARG_OPS
@@ -15,9 +15,9 @@ from tfwave.passes.text import build_pass
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.waves import Waves
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
+from tfwave.rewrite.waves.training import Training
 from tfwave.waves.fit import fitting_offset, least_room, pool_needs
 from tfwave.waves.needs import PoolNeeds
-from tfwave.waves.rewrite.training import Training
 from tfwave.waves.verdict import WaveVerdict
 
 

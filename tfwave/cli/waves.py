@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tfwave.capture.bundle import Bundle, load_bundle
-from tfwave.capture.memory import captured_memory
+from tfwave.bundle.bundle import Bundle, load_bundle
+from tfwave.bundle.memory import captured_memory
 from tfwave.cli.inputs import Fetches
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan

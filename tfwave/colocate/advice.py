@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tfwave.capture.bundle import Bundle
-from tfwave.capture.costs import bundle_costs
-from tfwave.capture.memory import captured_memory
+from tfwave.bundle.bundle import Bundle
+from tfwave.bundle.costs import bundle_costs
+from tfwave.bundle.memory import captured_memory
 from tfwave.colocate.profile import constant_bytes
 from tfwave.errors import PlanError
 from tfwave.memory.colocation import Colocation, JobStep, colocate, is_worth

@@ -5,7 +5,6 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
-from tfwave.balance.sizes import resident_bytes
 from tfwave.capture.memory.traced import TRACED_STEPS
 from tfwave.colocate.first import first_step
 from tfwave.colocate.job import SessionStep
@@ -14,6 +13,7 @@ from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.graph.access import VARIABLE_OPS
 from tfwave.graph.item import GraphItem
+from tfwave.graph.variable_bytes import resident_bytes
 from tfwave.graph.view import GraphView
 from tfwave.passes.text import build_pass
 from tfwave.plan.fingerprint import graph_print

@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tfwave.capture.bundle import Bundle, load_bundle
-from tfwave.capture.plan import plan_bundle
+from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
 from tfwave.errors import TfwaveError
 from tfwave.files import write_whole
 from tfwave.order.bounds import Bounds
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
+from tfwave.planner.captured import plan_bundle
 from tfwave.report.chrome import chrome_trace
 from tfwave.report.conformance import Conformance, HandOff, conformance
 from tfwave.report.figures import StepFigures, step_figures

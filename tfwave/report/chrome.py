@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfwave.capture.step_stats import transfer_records
+from tfwave.bundle.step_stats import transfer_records
 from tfwave.proto.tensorflow_pb2 import StepStats
 from tfwave.sim.chrome import Row, span, trace_text
 

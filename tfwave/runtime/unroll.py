@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import Any
 
 from tfwave.errors import GraphError
-from tfwave.graph.draws import has_fixed_seeds
 from tfwave.graph.item import GraphItem
 from tfwave.graph.load import parse_graph
 from tfwave.graph.ops import OpTable
-from tfwave.graph.resources import ResourceSurvey
 from tfwave.graph.view import GraphView
+from tfwave.rewrite.resources import ResourceSurvey
+from tfwave.rewrite.steps.draws import has_fixed_seeds
 
 
 def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], None]) -> Any:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from tfwave.errors import PlanError
 from tfwave.memory.slots import room
+from tfwave.rewrite.waves.cycles import CycleTable, Direction, cycle_table
 from tfwave.sizes import in_words
-from tfwave.waves.cycles import CycleTable, Direction, cycle_table
 from tfwave.waves.iteration import Machine, Partition, iteration_seconds
 
 _ROUNDING = 1e-9

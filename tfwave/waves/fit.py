@@ -6,11 +6,11 @@ from itertools import accumulate
 from tfwave.errors import PlanError
 from tfwave.memory.slots import room
 from tfwave.memory.step import StepMemory
+from tfwave.rewrite.waves.gate import backward_order
+from tfwave.rewrite.waves.training import Training
 from tfwave.sizes import in_words
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.overlap import two_wave_peaks
-from tfwave.waves.rewrite.gate import backward_order
-from tfwave.waves.rewrite.training import Training
 
 
 def fitting_offset(training: Training, memory: StepMemory, limit_bytes: int, others: int = 0) -> float:

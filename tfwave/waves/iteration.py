@@ -9,8 +9,8 @@ from tfwave.cost.cluster import UNLIMITED
 from tfwave.cost.model import vetted
 from tfwave.errors import PlanError
 from tfwave.plan.discipline import Discipline
+from tfwave.rewrite.waves.cycles import CycleTable, Direction, Work, device_of
 from tfwave.sim.engine import Lane
-from tfwave.waves.cycles import CycleTable, Direction, Work, device_of
 from tfwave.waves.tasks import TaskList
 
 WARMUP, MEASURED, COOLDOWN = 2, 4, 1

@@ -4,9 +4,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from tfwave.capture.bundle import Bundle
-from tfwave.capture.links import service_seconds
-from tfwave.capture.step_stats import op_seconds
+from tfwave.bundle.bundle import Bundle
+from tfwave.bundle.links import service_seconds
+from tfwave.bundle.step_stats import op_seconds
 from tfwave.cost.model import WIRE_OPS
 from tfwave.proto.tensorflow_pb2 import StepStats
 from tfwave.sim.timeline import Interval, Kind, Timeline

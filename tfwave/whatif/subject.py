@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from tfwave.balance.holdings import Holdings
-from tfwave.capture.bundle import Bundle
-from tfwave.capture.costs import bundle_network
+from tfwave.bundle.bundle import Bundle
+from tfwave.bundle.costs import bundle_network
 from tfwave.cost.analytic import LinkModel
 from tfwave.cost.network import Network
 from tfwave.cost.table import Costs

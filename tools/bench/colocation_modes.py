@@ -12,11 +12,10 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from grappler_passes.counter_barrier import CounterBarrier
-from tfwave.capture.bundle import load_bundle
+from tfwave.bundle.bundle import load_bundle
 from tfwave.colocate import captured_step
 from tfwave.errors import PlanError
 from tfwave.graph.item import GraphItem
-from tfwave.graph.step import Step
 from tfwave.graph.verify import verify
 from tfwave.memory.colocation import FINENESSES, JobStep, colocate
 from tfwave.memory.groups import LevelledStep, Unit, levelled
@@ -25,6 +24,7 @@ from tfwave.memory.profile import MemoryProfile, OpMemory
 from tfwave.memory.schedule import in_turn, modelled_peak
 from tfwave.plan.groups import GroupedJob, NodeGroup, Slot, Turn
 from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.rewrite.steps.step import Step
 from tools.bench import limited_task
 from tools.bench.limited import Program
 from tools.bench.limited_models import LOSS, RESET, TRAIN

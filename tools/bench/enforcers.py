@@ -21,8 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tfwave.capture.bundle import Bundle, load_bundle
-from tfwave.capture.plan import plan_bundle
+from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.demo import server_task
 from tfwave.demo.cluster import START_SECONDS, DemoCluster, DemoJob
 from tfwave.demo.model import VGG16_LIKE
@@ -30,6 +29,7 @@ from tfwave.demo.network import open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
+from tfwave.planner.captured import plan_bundle
 from tfwave.report.conformance import inversions
 from tfwave.runtime.control.client import ControlClient
 from tools.bench.interleaved import figures, run_interleaved, wire_seconds

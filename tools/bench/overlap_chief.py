@@ -19,17 +19,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfwave.capture.advice import advise_overlap
-from tfwave.capture.plan import plan_bundle
 from tfwave.capture.session import capture_run
 from tfwave.demo.child import Channel
 from tfwave.errors import TfwaveError
 from tfwave.graph.item import GraphItem
-from tfwave.graph.step_copies import step_name
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.io import save_plan
+from tfwave.planner.captured import advise_overlap, plan_bundle
 from tfwave.planner.overlap import Overlap
 from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.rewrite.steps.copies import step_name
 
 MODULE = "tools.bench.overlap_chief"
 MODEL = ("model", "image", "batch", "first_matrix")

@@ -17,11 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tfwave.capture.bundle import load_bundle
-from tfwave.capture.plan import plan_bundle
+from tfwave.bundle.bundle import load_bundle
 from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
 from tfwave.demo.model import VGG16_LIKE
 from tfwave.plan.plan import Plan
+from tfwave.planner.captured import plan_bundle
 from tools.bench.interleaved import Blocks, run_interleaved
 
 UNORDERED = "unordered"

@@ -6,16 +6,16 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from grappler_passes.tick_tock import TickTock
-from tfwave.capture.bundle import Bundle, load_bundle
-from tfwave.capture.memory import CapturedMemory, captured_memory
+from tfwave.bundle.bundle import Bundle, load_bundle
+from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
 from tfwave.memory.slots import room
 from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.rewrite.waves.names import SCOPE, wave_name
+from tfwave.rewrite.waves.training import Training
 from tfwave.waves.fit import fitting_offset, least_room, pool_needs, wave_peaks, wave_starts
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds
-from tfwave.waves.rewrite.names import SCOPE, wave_name
-from tfwave.waves.rewrite.training import Training
 from tfwave.waves.verdict import StepUse, WaveVerdict, judge_waves
 from tools.bench.limited import Program
 from tools.bench.limited_models import LOSS, RESET, TRAIN

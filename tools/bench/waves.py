@@ -21,8 +21,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.cost.analytic import LinkModel
+from tfwave.rewrite.waves.cycles import cycle_table
 from tfwave.waves.count import device_peaks
-from tfwave.waves.cycles import cycle_table
 from tfwave.waves.iteration import Machine, Partition, iteration_seconds
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds
 

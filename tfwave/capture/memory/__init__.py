@@ -1,4 +1,1 @@
-"""What traced steps tell of memory: which op allocates what, what shares it, and when it is free again."""
-
-from tfwave.capture.memory.captured import CapturedMemory as CapturedMemory
-from tfwave.capture.memory.captured import captured_memory as captured_memory
+"""What the trace of a step of this process tells of memory."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tfwave.graph.names import parse_input
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.base import GraphPass
-from tfwave.waves.rewrite.names import wave_name
+from tfwave.rewrite.waves.names import wave_name
 
 
 @dataclass(frozen=True)

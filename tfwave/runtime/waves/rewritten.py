@@ -7,14 +7,14 @@ from typing import Any
 
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
+from tfwave.rewrite.waves.names import SCOPE, wave_name
+from tfwave.rewrite.waves.training import Training
 from tfwave.runtime.live.replay import traced_item
 from tfwave.runtime.waves.carry import CarryOver
 from tfwave.runtime.waves.loops import HandlesAroundLoops
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.state import KeptGradient, WaveState
 from tfwave.runtime.waves.step import TracedStep
-from tfwave.waves.rewrite.names import SCOPE, wave_name
-from tfwave.waves.rewrite.training import Training
 
 _AVERAGE, _KEPT = f"{SCOPE}/average/", "/kept"
 

@@ -1,0 +1,1 @@
+"""Capture bundles: a captured job on disk, and what its traces tell; loads anywhere, without TensorFlow."""

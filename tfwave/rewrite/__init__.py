@@ -1,0 +1,1 @@
+"""What rewrites are made of: what a step gets at, its copies, its blocks and its waves."""

@@ -1,0 +1,1 @@
+"""One step of a job: what it runs, what of it conflicts, what it draws, and its copies."""
