@@ -37,7 +37,7 @@ def test_one_plan_takes_what_several_commands_decide(
     for part in (
         "policy tac",
         "jobs in 7.6 MiB",
-        "in 1 slots; predicted: peak 3.8 MiB, 15.00 ms for a step of each, 30.00 ms in turn",
+        "side by side, slots: 1; predicted: peak 3.8 MiB, 15.00 ms for a step of each, 30.00 ms in turn",
         "variables on 2 servers",
         "no placement gives the busiest less than 7.9 KiB",
     ):

@@ -80,7 +80,7 @@ def _print_groups(groups: Groups) -> None:
             for job in (planned.job for planned in groups.jobs)
         ],
     )
-    how = "in turn" if groups.is_in_turn else f"in {len(groups.slots)} slots"
+    how = "in turn" if groups.is_in_turn else f"side by side, slots: {len(groups.slots)}"
     console.print(
         f"{how}; predicted: peak {in_words(groups.peak_bytes)}, {milliseconds(groups.seconds)} for a step of each, "
         f"{milliseconds(groups.in_turn_seconds)} in turn",
