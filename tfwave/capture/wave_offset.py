@@ -13,6 +13,7 @@ from tfwave.graph.verify import verify
 from tfwave.memory.step import StepMemory
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.match import check_graph
+from tfwave.plan.plan import Plan
 from tfwave.plan.waves import Waves
 from tfwave.rewrite.waves.training import Training
 from tfwave.runtime.pool import pool_in_use, pool_limit
@@ -51,6 +52,11 @@ class OffsetChoice:
     def waves(self) -> Waves | None:
         """As a section of a plan, given or chosen; None before, and where a number says the offset."""
         return self._waves
+
+    @property
+    def plan(self) -> Plan | None:
+        """The same as a plan, for another run."""
+        return None if self._waves is None else Plan(waves=self._waves)
 
     def options(self, step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> WaveOptions:
         """With an offset in numbers, the first time chosen for this step and its arguments; or checked, if planned.

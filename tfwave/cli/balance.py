@@ -53,7 +53,7 @@ def balance_command(  # noqa: PLR0913, PLR0917
     loads = loads_of(holdings, transfers, costs)
     there = 1 + max((v.server for v in variables if v.server is not None), default=0)
     found = balance(variables, servers or max(there, len(loads)))
-    write_plan(Plan(placement=found.placement), output, add_to)
+    write_plan(lambda: Plan(placement=found.placement), output, add_to)
     unknown = sum(not t.bytes for t in transfers)
     if as_json:
         print_json(_document(loads, found, unknown))

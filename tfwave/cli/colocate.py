@@ -46,7 +46,7 @@ def colocate_command(  # noqa: PLR0913, PLR0917
     """
     found = advise(_steps(bundles, device), parse_size(memory))
     if found.plan is not None:
-        write_plan(Plan(groups=found.groups), output, add_to)
+        write_plan(lambda: Plan(groups=found.groups), output, add_to)
     if plot is not None and found.plan is not None:
         save_colocation_plot(found.plan, plot)
     if as_json:

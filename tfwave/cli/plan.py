@@ -75,7 +75,7 @@ def plan_command(  # noqa: PLR0913, PLR0917
     known = _network(source, policy, costs)
     network = known.estimated(transfers) if missing is Missing.estimate else known
     plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device, workers))
-    write_plan(plan, output, add_to)
+    write_plan(lambda: plan, output, add_to)
     if as_json:
         print_json(to_dict(plan))
         return

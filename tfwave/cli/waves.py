@@ -106,8 +106,7 @@ def waves_command(  # noqa: PLR0913, PLR0917
     names = fetches or loaded.manifest.fetches
     step = CapturedStep(found, training_of(loaded, graph, names), parse_size(memory))
     judged = _Judged(loaded, step, use, compute_share is None, pace)
-    if output is not None or add_to is not None:
-        write_plan(Plan(waves=step.planned(judged.verdict)), output, add_to)
+    write_plan(lambda: Plan(waves=step.planned(judged.verdict)), output, add_to)
     if as_json:
         print_json(_document(judged))
     else:

@@ -10,7 +10,7 @@ from tfwave.colocate.fitting import Fit, fit
 from tfwave.colocate.job import Job
 from tfwave.colocate.life import Life
 from tfwave.colocate.measure import insert_barriers, ledger_job, measure
-from tfwave.colocate.planned import ReadyJob, check_names, ready
+from tfwave.colocate.planned import ReadyJob, check_names, make_ready
 from tfwave.colocate.profile import ProfiledStep, constant_bytes
 from tfwave.colocate.results import Results
 from tfwave.errors import EnforcerError, PlanError
@@ -153,7 +153,7 @@ class _Colocating:
 
     def _ready(self, groups: Groups) -> tuple[Groups, list[ReadyJob], int]:
         """The jobs that run what was planned, and the bytes that are left to them; the others end."""
-        found = [ready(self.lives[planned.job.name], planned) for planned in groups.jobs]
+        found = [make_ready(self.lives[planned.job.name], planned) for planned in groups.jobs]
         there = [each for each in found if each is not None]
         return groups, there, min(groups.limit_bytes, self._left(there))
 

@@ -35,7 +35,7 @@ def check_names(groups: Groups, names: Iterable[str]) -> None:
         raise PlanError(f"the plan {lacks} the job '{name}': plan the jobs that are run, by their names")
 
 
-def ready(life: Life, planned: PlannedJob) -> ReadyJob | None:
+def make_ready(life: Life, planned: PlannedJob) -> ReadyJob | None:
     """Make a step, and find the planned graph in what TensorFlow makes of it; None if the job ended or failed."""
     made = first_step(life, life.instance())
     if life.ended:
@@ -61,7 +61,7 @@ def found(planned: PlannedJob, made: FirstStep) -> ReadyJob:
     difference = first_difference(planned.graph, view)
     if difference:
         raise PlanError(f"the job '{name}' was planned with another graph: {difference}; plan it again")
-    ops = {view.names[i]: view.ops[i] for i in range(len(view))}
+    ops = dict(zip(view.names, view.ops, strict=True))
     item = max(reversed(made.optimized), key=lambda item: len(ops.keys() & _names(item)))
     there = _names(item)
     return ReadyJob(replace(planned.job, groups=tuple(_kept(planned.job, ops, there))), item)

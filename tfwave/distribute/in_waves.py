@@ -45,7 +45,7 @@ class InWaves:
     @property
     def plan(self) -> Plan | None:
         """The waves as a plan, for another run, given or chosen; None before, and if a number says the offset."""
-        return None if self._choice.waves is None else Plan(waves=self._choice.waves)
+        return self._choice.plan
 
     @property
     def state(self) -> Any:

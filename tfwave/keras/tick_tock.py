@@ -91,7 +91,7 @@ class TickTockCallback(Hooks):
     @property
     def plan(self) -> Plan | None:
         """The waves as a plan, for another run, given or chosen; None before, and if a number says the offset."""
-        return None if self._choice.waves is None else Plan(waves=self._choice.waves)
+        return self._choice.plan
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Put the waves in the place of the model's train function.
