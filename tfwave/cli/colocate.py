@@ -11,7 +11,8 @@ from tfwave.bundle.bundle import load_bundle
 from tfwave.cli.colocate_plot import save_colocation_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
-from tfwave.colocate.advice import Advice, advise, captured_step
+from tfwave.colocate.advice import Advice, advise
+from tfwave.colocate.profile import captured_step
 from tfwave.memory.colocation import WORTH, Colocation, JobStep
 from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words, parse_size
