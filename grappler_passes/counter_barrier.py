@@ -2,19 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
 from tfwave.graph.access import Resource
-from tfwave.graph.flow_regions import flow_regions, is_entry
 from tfwave.graph.marks import BARRIER_OP, added_by
-from tfwave.graph.partition.colocate import PINNED_OPS
-from tfwave.graph.reach import in_control_flow, reached
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.proto.tensorflow_pb2 import AttrValue
+from tfwave.rewrite.barrier_edges import BarrierEdges
+from tfwave.rewrite.grouped import GroupedNodes
 from tfwave.rewrite.meetings import find_meetings
 
 
@@ -61,26 +60,38 @@ class CounterBarrier(GraphPass):
             seen.add(name)
 
     def requires(self, view: GraphView) -> None:
-        """All nodes are there, and no branch or loop is in two groups."""
+        """All nodes are there, and groups, branches and loops do not contradict each other."""
         there = set(view.names)
         for name in (name for group in self.groups for name in group):
             if name not in there:
                 raise GraphError(f"counter_barrier: the graph has no node '{name}'")
-        _Parts(view, self.groups)
+        self._grouped(view)
 
     def run(self, graph: GraphRewriter) -> None:
         """Put one barrier between each two groups, and for a job one before the first."""
-        parts = _Parts(graph.view, self.groups)
-        _check_meetings(graph, parts)
+        nodes = self._grouped(graph.view)
+        _check_meetings(graph, nodes)
+        edges = BarrierEdges(graph, nodes)
         first = 0 if self.job else 1
         before: list[str] = []
         for group in range(first, len(self.groups)):
-            barrier = f"tfwave/{self.name}/{self._digest}/{group - first}"
-            leaves = parts.leaves(group - 1) if group else []
+            barrier = self._barrier(group - first)
+            leaves = [edges.end_of(node, barrier) for node in nodes.leaves(group - 1)] if group else []
             self._add(graph, barrier, group, leaves or before)
-            for node in parts.roots(group):
-                graph.add_control_edge(barrier, node)
+            for node in nodes.roots(group):
+                edges.hold(node, barrier)
             before = [barrier]
+
+    def _grouped(self, view: GraphView) -> GroupedNodes:
+        """The barriers of a job come behind TensorFlow's optimizer, which has made its kernels."""
+        if self.job:
+            return GroupedNodes.of_regions(view, self.groups)
+        if self._barrier(0) in view.names:
+            return GroupedNodes.settled(view, self.groups)
+        return GroupedNodes.of_kernels(view, self.groups)
+
+    def _barrier(self, number: int) -> str:
+        return f"tfwave/{self.name}/{self._digest}/{number}"
 
     @property
     def _digest(self) -> str:
@@ -101,11 +112,11 @@ class CounterBarrier(GraphPass):
         graph.add_node(name, BARRIER_OP, waits, device=device, attrs=attrs)
 
 
-def _check_meetings(graph: GraphRewriter, parts: "_Parts") -> None:
+def _check_meetings(graph: GraphRewriter, nodes: GroupedNodes) -> None:
     meetings = find_meetings(graph.item, graph.view)
     pairs = ((one, other) for one in meetings for other in meetings if one.may_wait(other))
     for one, other in pairs:
-        if parts.orders(one.node, other.node):
+        if nodes.orders(one.node, other.node):
             names = [graph.view.names[meeting.node] for meeting in (one, other)]
             raise PassError(
                 f"counter_barrier: '{names[1]}' would wait for '{names[0]}', which may itself wait for it, as both "
@@ -116,69 +127,3 @@ def _check_meetings(graph: GraphRewriter, parts: "_Parts") -> None:
 def _in_words(places: Collection[Resource]) -> str:
     kind, _, name = min(places)
     return f"the {kind} '{name}'" if kind else "what is staged"
-
-
-class _Parts:
-    """The nodes of each group, with the branches and loops that are in it.
-
-    Raises:
-        GraphError: a branch or loop has nodes in two groups; names one of each.
-    """
-
-    def __init__(self, view: GraphView, groups: Sequence[Sequence[str]]) -> None:
-        self._view = view
-        self._inside = in_control_flow(view)
-        regions = flow_regions(view)
-        index = {name: i for i, name in enumerate(view.names)}
-        self._owner: dict[int, int] = {}
-        for number, group in enumerate(groups):
-            for name in group:
-                region = regions[index[name]]
-                if self._owner.setdefault(region, number) != number:
-                    first = next(n for n in groups[self._owner[region]] if regions[index[n]] == region)
-                    raise GraphError(
-                        f"counter_barrier: nodes '{first}' and '{name}' belong to one branch or loop, and are in "
-                        "two groups: put them into one"
-                    )
-        # TensorFlow keeps no control edge of arguments and results: they are the signature of a partition
-        self._group = [
-            -1 if node.op in PINNED_OPS else self._owner.get(region, -1)
-            for node, region in zip(view.nodes, regions, strict=True)
-        ]
-        self._members = [list[int]() for _ in groups]
-        for node in sorted(range(len(view)), key=lambda n: view.names[n]):
-            if self._group[node] >= 0:
-                self._members[self._group[node]].append(node)
-
-    def roots(self, group: int) -> list[str]:
-        """What waits for no other node of the group."""
-        return [
-            self._view.names[node]
-            for node in self._members[group]
-            if self._is_free(group, self._view.fanins[node]) and self._may_wait(node)
-        ]
-
-    def leaves(self, group: int) -> list[str]:
-        """What no other node of the group waits for."""
-        return [
-            self._view.names[node]
-            for node in self._members[group]
-            if self._is_free(group, self._view.fanouts[node]) and node not in self._inside
-        ]
-
-    def orders(self, first: int, second: int) -> bool:
-        """Would barriers let `second` wait for `first`, which it does not wait for by itself?"""
-        after = reached(self._view.fanouts.__getitem__, [first])
-        if second in after:
-            return False
-        before = reached(self._view.fanins.__getitem__, [second])
-        earliest = min((self._group[node] for node in after if self._group[node] >= 0), default=None)
-        latest = max((self._group[node] for node in before), default=-1)
-        return earliest is not None and earliest < latest
-
-    def _is_free(self, group: int, neighbours: Collection[int]) -> bool:
-        return all(self._group[other] != group for other in neighbours)
-
-    def _may_wait(self, node: int) -> bool:
-        """Is it outside of branches and loops, or an entry of one?"""
-        return node not in self._inside or is_entry(self._view, node, self._inside)
