@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
@@ -11,6 +11,9 @@ from tfwave.graph.marks import BARRIER_OP, added_by
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
+from tfwave.plan.groups import Groups
+from tfwave.plan.merged import check_merged, slots_of
+from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import AttrValue
 from tfwave.rewrite.barrier_edges import BarrierEdges
 from tfwave.rewrite.grouped import GroupedNodes
@@ -26,6 +29,11 @@ class CounterBarrier(GraphPass):
     them), and the roots of the second (they wait for no other node of the group) wait for it (Waterwave, section 4,
     figure 6).
 
+    Without `groups`, those of a plan of ``tfwave colocate`` are taken: each of its slots is a group. The graph is
+    then what ``tfwave merge`` makes of the jobs that were planned. A node that waits for one of a later group goes
+    there: TensorFlow's optimizer, by whose graph the plan was made, takes edges out. Constants, handles, what is fed
+    and what initialisers need wait for nothing, so that an initialiser runs no step.
+
     With `job`, the barriers also ask the ledger of the process that runs the graph to let that job's next group
     begin, and one of them stands before the first group, which may then be the only one.
 
@@ -33,7 +41,15 @@ class CounterBarrier(GraphPass):
     (Switch, Enter) and its ends (Merge, Exit): a node in it that nothing outside leads to, and one that leads
     nowhere, keep no barrier.
 
-    All groups should belong to one step: who runs a node of a later group, runs all earlier groups as well.
+    What TensorFlow's optimizer may compute in one kernel stays so, as its rounding is another one: a convolution or
+    product with its bias, sum, normalisation and activation, or a chain of sums. Such nodes are in the latest group
+    that one of them is in, with what waits for them, and an Identity before the first and one behind the last take
+    the place of control edges. That is so where each of them alone reads the one before. What the optimizer makes of
+    larger patterns, such as a layer normalisation of single ops, a barrier in their midst can keep it from, and they
+    may round otherwise. A `job` has no such limit: its barriers come behind the optimizer.
+
+    All groups should belong to one step: who runs a node of a later group, runs all earlier groups as well. So of
+    merged jobs run the steps of all in one call.
 
     Barriers are nothing but control edges: each node runs as often as before, on the same inputs. Where a graph
     leaves open in which order a variable is read and changed, they choose one of the orders that it allows. Refused
@@ -41,63 +57,75 @@ class CounterBarrier(GraphPass):
     accumulator before what gives to it, or a lock or collective before its peer.
 
     Raises:
-        PassError: fewer than two groups (with `job`: none), an empty one, or a node in two of them; or nodes that
-            meet at a queue or the like, and would wait for each other.
+        PassError: fewer than two groups (with `job`: none) and no plan that has jobs in one memory, an empty group,
+            or a node in two of them; or nodes that meet at a queue or the like, and would wait for each other.
+        PlanError: the graph is not that of the planned jobs, merged.
     """
 
-    groups: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, ...], ...] = ()
     job: str = ""
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         """Refuse groups that no barrier can part."""
+        if self._slots is not None:
+            return
         if len(self.groups) < (1 if self.job else 2) or not all(self.groups):
             least = "a group" if self.job else "two groups"
-            raise PassError(f"counter_barrier needs {least} or more, each with a node")
+            way_out = "" if self.groups else ", or a plan of `tfwave colocate BUNDLE... -o FILE`"
+            raise PassError(f"counter_barrier needs {least} or more, each with a node{way_out}")
         seen: set[str] = set()
         for name in (name for group in self.groups for name in group):
             if name in seen:
                 raise PassError(f"counter_barrier names the node '{name}' twice")
             seen.add(name)
 
+    @property
+    def _slots(self) -> Groups | None:
+        """Where these are the groups."""
+        return None if self.groups or self.job or self.plan is None else self.plan.groups
+
     def requires(self, view: GraphView) -> None:
         """All nodes are there, and groups, branches and loops do not contradict each other."""
+        if self._slots is not None:
+            check_merged(self._slots, view)
+            return
         there = set(view.names)
         for name in (name for group in self.groups for name in group):
             if name not in there:
                 raise GraphError(f"counter_barrier: the graph has no node '{name}'")
-        self._grouped(view)
+        self._grouped(view, self.groups)
 
     def run(self, graph: GraphRewriter) -> None:
         """Put one barrier between each two groups, and for a job one before the first."""
-        nodes = self._grouped(graph.view)
+        groups = self.groups if self._slots is None else slots_of(self._slots, graph.view)
+        nodes = self._grouped(graph.view, groups)
         _check_meetings(graph, nodes)
         edges = BarrierEdges(graph, nodes)
         first = 0 if self.job else 1
         before: list[str] = []
-        for group in range(first, len(self.groups)):
-            barrier = self._barrier(group - first)
+        for group in range(first, len(groups)):
+            barrier = self._barrier(groups, group - first)
             leaves = [edges.end_of(node, barrier) for node in nodes.leaves(group - 1)] if group else []
             self._add(graph, barrier, group, leaves or before)
             for node in nodes.roots(group):
                 edges.hold(node, barrier)
             before = [barrier]
+        if not before:
+            graph.remark("the plan has all that runs in one slot, so that there is nothing to part")
 
-    def _grouped(self, view: GraphView) -> GroupedNodes:
+    def _grouped(self, view: GraphView, groups: Sequence[Sequence[str]]) -> GroupedNodes:
         """The barriers of a job come behind TensorFlow's optimizer, which has made its kernels."""
         if self.job:
-            return GroupedNodes.of_regions(view, self.groups)
-        if self._barrier(0) in view.names:
-            return GroupedNodes.settled(view, self.groups)
-        return GroupedNodes.of_kernels(view, self.groups)
+            return GroupedNodes.of_regions(view, groups)
+        if self._slots is not None or self._barrier(groups, 0) in view.names:
+            return GroupedNodes.settled(view, groups)
+        return GroupedNodes.of_kernels(view, groups)
 
-    def _barrier(self, number: int) -> str:
-        return f"tfwave/{self.name}/{self._digest}/{number}"
-
-    @property
-    def _digest(self) -> str:
-        """Tells the barriers of one pass from those of another."""
-        text = json.dumps([self.job, *self.groups] if self.job else self.groups)
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+    def _barrier(self, groups: Sequence[Sequence[str]], number: int) -> str:
+        """Its name tells the barriers of one pass from those of another."""
+        text = json.dumps([self.job, *groups] if self.job else groups)
+        return f"tfwave/{self.name}/{hashlib.sha256(text.encode()).hexdigest()[:8]}/{number}"
 
     def _add(self, graph: GraphRewriter, name: str, group: int, leaves: Iterable[str]) -> None:
         """Grappler may have changed the one that is there: placed it, and taken out edges that add nothing."""

@@ -10,12 +10,13 @@ from tfwave.bundle.costs import bundle_costs
 from tfwave.bundle.memory import captured_memory
 from tfwave.colocate.profile import constant_bytes
 from tfwave.errors import PlanError
+from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation, JobStep, colocate, is_worth
 from tfwave.memory.groups import levelled
 from tfwave.memory.schedule import in_turn, modelled_seconds
 from tfwave.memory.slots import can_finish
 from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.groups import UNKNOWN_SHARE, GroupedJob, Groups, NodeGroup, Turn, nothing_done
+from tfwave.plan.groups import UNKNOWN_SHARE, GroupedJob, Groups, NodeGroup, OwnStep, Turn, nothing_done
 from tfwave.sizes import in_words
 
 _PARTS = 100
@@ -49,7 +50,9 @@ class Advice:
         """The same as a section of a plan."""
         if self.plan is None:
             return None
-        return self.plan.section({step.name: graph_print(step.view) for step in self.steps})
+        prints = {step.name: graph_print(step.view) for step in self.steps}
+        own = {step.name: OwnStep(graph_print(step.own), step.fetches) for step in self.steps if step.own}
+        return self.plan.section(prints, own)
 
     @cached_property
     def whole(self) -> Mapping[str, GroupedJob]:
@@ -97,6 +100,8 @@ def captured_step(name: str, bundle: Bundle, device: str | None = None) -> JobSt
         bundle_costs(bundle),
         compute_share=share,
         besides=besides,
+        own=None if bundle.own is None else GraphView.of(bundle.own),
+        fetches=tuple(bundle.manifest.fetches),
     )
 
 

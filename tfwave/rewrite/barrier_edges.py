@@ -1,10 +1,12 @@
 """What hangs a barrier on nodes: a control edge, or where TensorFlow makes one kernel of several, an Identity."""
 
+from typing import cast
+
 from tfwave.graph.marks import added_by
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import REF, OpTable
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue
+from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, DataType
 from tfwave.rewrite.grouped import GroupedNodes
 
 _KEEP = {"_grappler_do_not_remove": AttrValue(b=True)}
@@ -53,7 +55,7 @@ class BarrierEdges:
     def _pass_on(self, name: str, tensor: str, device: str, *waits: str) -> None:
         if self._graph.has_node(name) and added_by(self._graph.node(name)) == self._graph.author:
             return
-        attrs = {"T": AttrValue(type=self._kind(tensor)), **_KEEP}
+        attrs = {"T": AttrValue(type=cast("DataType", self._kind(tensor))), **_KEEP}
         inputs = [tensor, *(f"^{other}" for other in waits)]
         self._graph.add_node(name, "Identity", inputs, device=device, attrs=attrs)
 

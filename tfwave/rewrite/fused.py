@@ -1,8 +1,8 @@
 """Nodes that TensorFlow may compute in one kernel, which rounds otherwise than one kernel each.
 
-Grappler's remapper joins a convolution or product, its bias, normalisation and activation; its arithmetic optimizer
-makes one sum of a chain of sums, and takes common factors out. It joins nodes only where nothing else reads what lies
-between them, and where none of them has a control edge.
+Grappler's remapper joins a convolution or product, its bias, normalisation and activation; its arithmetic
+optimizer makes one sum of a chain of sums, and takes common factors out. They do so only where nothing else reads
+what lies between the nodes, and where none of them has a control edge.
 """
 
 from collections.abc import Iterator
