@@ -22,7 +22,9 @@ def training(name: str) -> tf.Graph:
         hidden = tf.random.uniform([128, 32, 32, 16] if name == "images" else [32768, 64])
         for layer in range(6):
             width = hidden.shape[-1]
-            kernel = v1.get_variable(f"kernel{layer}", [3, 3, width, width] if name == "images" else [width] * 2)
+            kernel = v1.get_variable(
+                f"kernel{layer}", [3, 3, width, width] if name == "images" else [width] * 2
+            )
             bias = v1.get_variable(f"bias{layer}", [width])
             layers = tf.nn.conv2d(hidden, kernel, 1, "SAME") if name == "images" else hidden @ kernel
             hidden = tf.nn.relu(tf.nn.bias_add(layers, bias))
@@ -39,7 +41,10 @@ def train(file: str) -> str:
     with v1.Session(graph=graph) as session:
         session.run(["images/init", "rows/init"])
         try:
-            runs = [session.run(["images/loss:0", "rows/loss:0", "images/train", "rows/train"]) for _ in range(STEPS)]
+            runs = [
+                session.run(["images/loss:0", "rows/loss:0", "images/train", "rows/train"])
+                for _ in range(STEPS)
+            ]
         except tf.errors.ResourceExhaustedError:
             return "out of memory"
         return f"losses {runs[-1][0]:.6f} and {runs[-1][1]:.6f}"
@@ -58,7 +63,9 @@ def main() -> None:
             tfwave.capture_run(session, ["loss:0", "train"], out=name)
     tfwave_command("merge", "images.pb", "rows.pb", "-o", "both.pb")
     tfwave_command("colocate", "images", "rows", "--memory", LIMIT, "-o", "plan.json")
-    tfwave_command("rewrite", "both.pb", "--plan", "plan.json", "--passes", "counter_barrier", "-o", "calm.pb")
+    tfwave_command(
+        "rewrite", "both.pb", "--plan", "plan.json", "--passes", "counter_barrier", "-o", "calm.pb"
+    )
     for file in ("both.pb", "calm.pb"):
         print(f"{file}: {train(file)}")
 

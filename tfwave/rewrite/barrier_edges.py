@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from tfwave.graph.marks import added_by
+from tfwave.graph.marks import added_by, is_added
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import REF, OpTable
 from tfwave.graph.rewriter import GraphRewriter
@@ -36,9 +36,9 @@ class BarrierEdges:
             self._graph.add_control_edge(barrier, name)
             return
         tensor = self._graph.node(name).input[position]
-        source = parse_input(tensor)
-        if added_by(self._graph.node(source.node)) == self._graph.author:
+        if self._is_gated(tensor, barrier):
             return
+        source = parse_input(tensor)
         gate = f"{source.node}/gate_{source.port}/{barrier}"
         self._pass_on(gate, tensor, self._graph.node(name).device, barrier)
         self._graph.redirect(name, position, gate)
@@ -51,6 +51,15 @@ class BarrierEdges:
         end = f"{definition.name}/end/{barrier}"
         self._pass_on(end, definition.name, definition.device)
         return end
+
+    def _is_gated(self, tensor: str, barrier: str) -> bool:
+        """Does an Identity that waits for the barrier stand on the way, or behind another pass's?"""
+        node = self._graph.node(parse_input(tensor).node)
+        while is_added(node) and node.op == "Identity":
+            if f"^{barrier}" in node.input:
+                return True
+            node = self._graph.node(parse_input(node.input[0]).node)
+        return False
 
     def _pass_on(self, name: str, tensor: str, device: str, *waits: str) -> None:
         if self._graph.has_node(name) and added_by(self._graph.node(name)) == self._graph.author:
