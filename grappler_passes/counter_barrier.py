@@ -31,8 +31,8 @@ class CounterBarrier(GraphPass):
 
     Without `groups`, those of a plan of ``tfwave colocate`` are taken: each of its slots is a group. The graph is
     then what ``tfwave merge`` makes of the jobs that were planned. A node that waits for one of a later group goes
-    there: TensorFlow's optimizer, by whose graph the plan was made, takes edges out. Constants, handles, what is fed
-    and what initialisers need wait for nothing, so that an initialiser runs no step.
+    there: TensorFlow's optimizer, by whose graph the plan was made, takes edges out. Constants, handles, what is
+    fed and what initialisers need wait for nothing, so that an initialiser runs no step.
 
     With `job`, the barriers also ask the ledger of the process that runs the graph to let that job's next group
     begin, and one of them stands before the first group, which may then be the only one.
@@ -43,10 +43,10 @@ class CounterBarrier(GraphPass):
 
     What TensorFlow's optimizer may compute in one kernel stays so, as its rounding is another one: a convolution or
     product with its bias, sum, normalisation and activation, or a chain of sums. Such nodes are in the latest group
-    that one of them is in, with what waits for them, and an Identity before the first and one behind the last take
-    the place of control edges. That is so where each of them alone reads the one before. What the optimizer makes of
-    larger patterns, such as a layer normalisation of single ops, a barrier in their midst can keep it from, and they
-    may round otherwise. A `job` has no such limit: its barriers come behind the optimizer.
+    of any of them, with what waits for them, and Identities before the first and behind the last take the place of
+    control edges. That is so where each of them alone reads the one before. What the optimizer makes of larger
+    patterns, such as a layer normalisation of single ops, a barrier in their midst can keep it from, and they may
+    round otherwise. A `job` has no such limit: its barriers come behind the optimizer.
 
     All groups should belong to one step: who runs a node of a later group, runs all earlier groups as well. So of
     merged jobs run the steps of all in one call.

@@ -1,4 +1,6 @@
-"""A job's graph by hand, such as jobs that are merged: a variable, its initialiser, a step of one kernel and more."""
+"""The graph of a job by hand, to be merged: a variable, its initialiser, and a step with a kernel in it."""
+
+from collections.abc import Sequence
 
 from tfwave.graph.item import GraphItem
 from tfwave.graph.step import step_of
@@ -53,8 +55,10 @@ def node_of(graph: GraphDef, name: str) -> NodeDef:
     return next(node for node in graph.node if node.name == name)
 
 
-def planned(name: str, graph: GraphDef, *, own: bool = True) -> PlannedJob:
-    groups = tuple(NodeGroup(ops, 0, 0, 1, 1) for ops in GROUPS)
+def planned(
+    name: str, graph: GraphDef, *, own: bool = True, ops: Sequence[tuple[str, ...]] = GROUPS
+) -> PlannedJob:
+    groups = tuple(NodeGroup(group, 0, 0, 1, 1) for group in ops)
     step = GraphView.of(step_of(graph, FETCHES))
     known = OwnStep(graph_print(step), FETCHES) if own else None
     return PlannedJob(GroupedJob(name, groups, 0), graph_print(step), known)

@@ -93,7 +93,7 @@ def test_standard_input_is_a_job(tfwave: Command, a: Path, tmp_path: Path) -> No
         (["{a}", "{bad}", "-o", "{out}"], "'{bad}': node 'odd': the op 'Odd' is unknown"),
     ],
 )
-def test_what_is_refused(  # noqa: PLR0913, PLR0917
+def test_what_is_refused(  # noqa: PLR0917
     tfwave: Command, a: Path, b: Path, bundle: Path, tmp_path: Path, arguments: list[str], says: str
 ) -> None:
     odd = job()

@@ -9,8 +9,11 @@ from tests.rewrites import check_rewrite, edges, graph_bytes
 from tfwave.errors import PassError, PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.merge import merge
+from tfwave.graph.transfer import find_transfers
+from tfwave.graph.view import GraphView
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.groups import Groups, Turn
+from tfwave.plan.match import parts_of_graph
 from tfwave.plan.message import from_proto, to_proto
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
@@ -55,20 +58,12 @@ def test_a_kernel_is_neither_parted_nor_touched() -> None:
 
 
 def test_what_the_optimizer_made_away_with_makes_no_cycle() -> None:
-    """The plan lets 'slope' come before 'loss', as the optimizer saw no edge: here 'train' waits by way of 'size'."""
-    jobs = plan_of(planned("a", job()), planned("b", job(2.0))).groups
-    assert jobs is not None
-    slots = [
-        Turn("a", 0),
-        Turn("a", 1),
-        Turn("a", 2),
-        Turn("b", 0),
-        Turn("a", 3),
-        *(Turn("b", n) for n in (1, 2, 3)),
-    ]
-    wound = Plan(groups=Groups(100, jobs.jobs, tuple((turn,) for turn in slots), 10, 0.0, 0.0))
-    late = merge({"a": item(), "b": item(2.0)})
-    assert nx.is_directed_acyclic_graph(edges(check_rewrite(CounterBarrier(plan=wound), late).item.graph))
+    """It saw no 'size', by way of which 'train' waits for 'loss', and so the plan has 'train' first."""
+    ops = (("read", "product", "activation", "slope"), ("train",), ("loss",))
+    plan = plan_of(planned("a", job(), ops=ops), planned("b", job(2.0), ops=ops))
+    made = edges(check_rewrite(CounterBarrier(plan=plan), both()).item.graph)
+    assert nx.is_directed_acyclic_graph(made)
+    assert {"a/train", "a/loss"} <= nx.ancestors(made, "b/read")
 
 
 def test_steps_beside_each_other_have_nothing_to_part() -> None:
@@ -132,6 +127,16 @@ def test_what_else_is_in_the_graph_does_not_matter() -> None:
     more.node.add(name="evaluation", op="Identity", input=["loss"]).attr["T"].type = 1
     more.node[5].attr["_output_shapes"].list.shape.add().unknown_rank = True
     CounterBarrier(plan=AB)(merge({"a": item(), "b": GraphItem(more)}))
+
+
+def test_parts_of_a_plan_are_told_of_a_merged_graph() -> None:
+    view = GraphView.of(both().graph)
+    assert parts_of_graph(AB, view, find_transfers(view), view) == ("the job 'a'", "the job 'b'")
+    alone = GraphView.of(merge({"a": item(), "c": item()}).graph)
+    assert parts_of_graph(AB, alone, find_transfers(alone), alone) == ("the job 'a'",)
+    changed = GraphView.of(merge({"a": item(3.0), "c": item()}).graph)
+    with pytest.raises(PlanError, match="the plan was made for another graph: node 'start' differs"):
+        parts_of_graph(AB, changed, find_transfers(changed), changed)
 
 
 def test_a_plan_that_has_no_jobs_and_no_groups_is_refused() -> None:

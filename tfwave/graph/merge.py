@@ -24,8 +24,8 @@ _COLOCATED, _BESIDE = "_class", b"loc:@"
 def merge(jobs: Mapping[str, GraphItem]) -> GraphItem:
     """One graph of several, each under the name of its job.
 
-    Feeds, fetches and what must stay are those of all. The result says that the oldest of their TensorFlows made it,
-    and asks of a reader what the newest does.
+    Feeds, fetches and what must stay are those of all. The result says that the oldest of their TensorFlows made
+    it, and asks of a reader what the newest does.
 
     Raises:
         GraphError: fewer than two jobs, a name that no node can begin with, a graph that was rewritten, or
