@@ -51,7 +51,7 @@ class CounterBarrier(GraphPass):
     All groups should belong to one step: who runs a node of a later group, runs all earlier groups as well. So of
     merged jobs run the steps of all in one call.
 
-    Barriers are nothing but control edges: each node runs as often as before, on the same inputs. Where a graph
+    Barriers change no node's work: each runs as often as before, on the same inputs. Where a graph
     leaves open in which order a variable is read and changed, they choose one of the orders that it allows. Refused
     are barriers by which nodes could wait for each other for ever: what takes from a queue, a staging area or an
     accumulator before what gives to it, or a lock or collective before its peer.

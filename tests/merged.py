@@ -11,13 +11,14 @@ from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef, NodeDef
 
 FETCHES = ("loss:0", "train")
-GROUPS = (("read", "product"), ("activation",), ("loss", "slope"), ("train",))
+GROUPS = (("begin", "read", "product"), ("activation",), ("loss", "slope"), ("train",))
 """As TensorFlow's optimizer might leave them: it has made away with 'size'."""
 
 _NODES = (
     ("w", "VarHandleOp", ()),
     ("start", "Const", ()),
-    ("first", "AssignVariableOp", ("w", "start")),
+    ("begin", "Neg", ("start",)),
+    ("first", "AssignVariableOp", ("w", "begin")),
     ("init", "NoOp", ("^first",)),
     ("x", "Placeholder", ()),
     ("read", "ReadVariableOp", ("w",)),
@@ -25,7 +26,7 @@ _NODES = (
     ("activation", "Relu", ("product",)),
     ("loss", "L2Loss", ("activation",)),
     ("size", "Identity", ("loss",)),
-    ("slope", "Mul", ("activation", "start")),
+    ("slope", "Mul", ("activation", "begin")),
     ("train", "AssignSubVariableOp", ("w", "slope", "^size")),
 )
 

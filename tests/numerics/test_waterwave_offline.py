@@ -15,6 +15,7 @@ from tests.rewrites import check_rewrite, graph_bytes
 from tfwave.bundle.bundle import load_bundle
 from tfwave.capture.session import capture_run
 from tfwave.colocate.advice import Advice, captured_step
+from tfwave.graph.container import open_container
 from tfwave.graph.item import GraphItem
 from tfwave.graph.load import parse_graph
 from tfwave.graph.merge import merge
@@ -30,6 +31,32 @@ STEPS = 3
 ROOM = 1 << 40
 JOBS = {"images": "resnet", "words": "lstm", "words-2": "lstm"}
 """Names of jobs and their models, which have variables of the same names."""
+
+
+def saved(value: float, place: Path) -> GraphItem:
+    """A SavedModel of a function of a variable, whose value is in its checkpoint alone."""
+    with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
+        fed = v1.placeholder(tf.float32, [], name="x")
+        variable = v1.get_variable("v", initializer=0.0, use_resource=True)
+        out = tf.add(fed, tf.function(lambda x: x * variable)(fed), name="y")
+        session.run(variable.initializer)
+        session.run(variable.assign(value))
+        v1.saved_model.simple_save(session, str(place), {"x": fed}, {"y": out})
+    ((_, item),) = open_container(str(place)).items()
+    return item
+
+
+def test_saved_models_restore_each_its_own_variables(tmp_path: Path) -> None:
+    """Both call theirs 'v', and a function that reads it by one name."""
+    places = {"a": tmp_path / "a", "b": tmp_path / "b"}
+    merged = merge({name: saved(value, places[name]) for name, value in (("a", 2.0), ("b", 5.0))})
+    assert merged.fetches == ("a/y:0", "b/y:0")
+    with session_of(imported(merged)) as session:
+        for name, place in places.items():
+            session.run(
+                f"{name}/save/restore_all", {f"{name}/save/Const:0": str(place / "variables/variables")}
+            )
+        assert session.run(list(merged.fetches), {"a/x:0": 1.0, "b/x:0": 10.0}) == [3.0, 60.0]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from tfwave.graph.merge import job_of, merge
 from tfwave.graph.verify import verify
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, FunctionDef, GraphDef
 
-REAL = sorted((Path(__file__).parent.parent / "golden" / "inputs").glob("*.pb.gz"))
+INPUTS = Path(__file__).parent.parent / "golden" / "inputs"
+REAL = sorted(file for file in INPUTS.glob("*.pb.gz") if "resnet50" not in file.name)
 
 
 def without_library(graph: GraphDef) -> GraphDef:
@@ -133,7 +134,7 @@ def test_what_cannot_be_merged() -> None:
     ):
         merge({"a": item(), "my job": item()})
     rewritten = job()
-    rewritten.node[3].attr[ADDED_BY].s = b"a pass"
+    node_of(rewritten, "init").attr[ADDED_BY].s = b"a pass"
     with pytest.raises(GraphError, match="node 'init' of 'b' was rewritten: undo that, merge"):
         merge({"a": item(), "b": GraphItem(rewritten)})
 

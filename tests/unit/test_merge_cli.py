@@ -36,11 +36,11 @@ def test_the_new_names_are_told_and_two_runs_write_the_same(
     assert answer["jobs"][1] == {
         "name": "b",
         "source": str(b),
-        "nodes": 12,
+        "nodes": 13,
         "feeds": ["b/x:0"],
         "fetches": ["b/loss:0", "b/train"],
     }
-    assert (answer["output"], answer["nodes"]) == (str(again), 24)
+    assert (answer["output"], answer["nodes"]) == (str(again), 26)
     assert out.read_bytes() == again.read_bytes()
 
 
@@ -51,7 +51,7 @@ def test_a_graph_that_is_given_again_gets_a_number(tfwave: Command, a: Path, tmp
     ran = tfwave("merge", a, a, other, "-o", tmp_path / "three.pbtxt", "--json")
     assert [one["name"] for one in json.loads(ran.out)["jobs"]] == ["a", "a-2", "a-3"]
     assert (tmp_path / "three.pbtxt").read_text().startswith("node {")
-    assert len(load_graph(tmp_path / "three.pbtxt").graph.node) == 36
+    assert len(load_graph(tmp_path / "three.pbtxt").graph.node) == 39
 
 
 def test_a_saved_model_goes_in_with_its_signatures(tfwave: Command, a: Path, tmp_path: Path) -> None:

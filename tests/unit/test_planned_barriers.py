@@ -41,9 +41,11 @@ def test_the_second_job_waits_for_all_of_the_first(calm: nx.DiGraph) -> None:
 
 
 def test_an_initialiser_runs_no_step(calm: nx.DiGraph) -> None:
-    """Nor does what is fed, a constant or a variable's handle wait for a barrier."""
+    """Though the step, too, reads what it begins with. Nor does what is fed wait, a constant or a handle."""
     for name in "ab":
-        assert nx.ancestors(calm, f"{name}/init") == {f"{name}/{node}" for node in ("w", "start", "first")}
+        assert nx.ancestors(calm, f"{name}/init") == {
+            f"{name}/{node}" for node in ("w", "start", "begin", "first")
+        }
         assert not any(calm.in_degree(f"{name}/{node}") for node in ("w", "start", "x"))
 
 
@@ -59,7 +61,7 @@ def test_a_kernel_is_neither_parted_nor_touched() -> None:
 
 def test_what_the_optimizer_made_away_with_makes_no_cycle() -> None:
     """It saw no 'size', by way of which 'train' waits for 'loss', and so the plan has 'train' first."""
-    ops = (("read", "product", "activation", "slope"), ("train",), ("loss",))
+    ops = (("begin", "read", "product", "activation", "slope"), ("train",), ("loss",))
     plan = plan_of(planned("a", job(), ops=ops), planned("b", job(2.0), ops=ops))
     made = edges(check_rewrite(CounterBarrier(plan=plan), both()).item.graph)
     assert nx.is_directed_acyclic_graph(made)
