@@ -18,7 +18,7 @@ from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation
 from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.groups import GroupedJob, Turn
+from tfwave.plan.groups import GroupedJob, OwnStep, Turn
 from tfwave.plan.io import load_plan, plan_json, save_plan
 from tfwave.plan.match import check_graph, parts_of_graph
 from tfwave.plan.message import from_proto, to_dict, to_proto
@@ -42,7 +42,10 @@ def colocation() -> Colocation:
 def full_plan() -> Plan:
     return replace(
         plan_by_hand({CHANNEL: ["edge_1_a"]}),
-        groups=colocation().section({"chain": graph_print(CHAIN), "pair": graph_print(PAIR)}),
+        groups=colocation().section(
+            {"chain": graph_print(CHAIN), "pair": graph_print(PAIR)},
+            {name: OwnStep(graph_print(PAIR), ("loss:0", "train")) for name in ("chain", "pair")},
+        ),
         waves=Waves(graph_print(PAIR), 2, 0.375, 1000, 900, 1.25, 1.1, 1.4, "gain expected"),
         placement=Placement(2, {"b": 1, "a": 0}, (7, 8), 8),
     )

@@ -12,7 +12,7 @@ from tfwave.memory.groups import levelled
 from tfwave.memory.schedule import in_turn, modelled_seconds
 from tfwave.memory.slots import can_finish
 from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, Turn, nothing_done
+from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, Turn, nothing_done
 from tfwave.sizes import in_words
 
 _PARTS = 100
@@ -46,7 +46,9 @@ class Advice:
         """The same as a section of a plan."""
         if self.plan is None:
             return None
-        return self.plan.section({step.name: graph_print(step.view) for step in self.steps})
+        prints = {step.name: graph_print(step.view) for step in self.steps}
+        own = {step.name: OwnStep(graph_print(step.own), step.fetches) for step in self.steps if step.own}
+        return self.plan.section(prints, own)
 
     @cached_property
     def whole(self) -> Mapping[str, GroupedJob]:

@@ -9,6 +9,7 @@ from tfwave.bundle.costs import bundle_costs
 from tfwave.bundle.memory import captured_memory
 from tfwave.colocate.first import FirstStep
 from tfwave.errors import EnforcerError
+from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import JobStep
 from tfwave.plan.groups import UNKNOWN_SHARE
 from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
@@ -43,6 +44,8 @@ def captured_step(name: str, bundle: Bundle, device: str | None = None) -> JobSt
         bundle_costs(bundle),
         compute_share=share,
         besides=besides,
+        own=None if bundle.own is None else GraphView.of(bundle.own),
+        fetches=tuple(bundle.manifest.fetches),
     )
 
 
