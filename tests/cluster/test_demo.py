@@ -42,6 +42,9 @@ def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, work
     assert unordered.inversion_share > 0.2
     assert result.outputs_equal
     assert result.live_steps == 0
+    figures = result.figures["ordered"]
+    assert figures.traced > 0
+    assert -0.5 <= figures.efficiency_median <= figures.efficiency <= 1.1
 
     bundle = load_bundle(out / "bundle")
     plan = load_plan(out / "plan.json")

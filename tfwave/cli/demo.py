@@ -66,24 +66,28 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
     )
     print_conformance(result.conformance)
     print_table(
-        "steps",
-        ["mode", "steps", "median", "std dev", "E", "straggler"],
+        "steps; E and straggler: the median and the most of a step",
+        ["mode", "steps", "median", "std dev", "E", "most", "straggler", "most"],
         [
             (
                 mode,
                 f.steps,
                 milliseconds(f.median_seconds),
                 milliseconds(f.stdev_seconds),
+                f"{f.efficiency_median:.3f}",
                 f"{f.efficiency:.3f}",
+                f"{f.straggler_median:.1%}",
                 f"{f.straggler:.1%}",
             )
             for mode, f in result.figures.items()
         ],
     )
     before, after = result.figures["unordered"], result.figures["ordered"]
+    traced = before.traced + after.traced
+    console.print(f"E tells {result.explained:.0%} of how step times vary (R2, {traced} traced ones)")
     console.print(
         f"ordered runs at {before.median_seconds / after.median_seconds:.2f} x the unordered throughput "
-        f"(the plan saw room for {1 + before.speedup:.2f} x); "
+        f"(the plan saw room for {1 + result.plan.predicted.speedup:.2f} x); "
         f"outputs {'bit-equal' if result.outputs_equal else 'DIFFER'}; counters left: {result.live_steps}"
     )
     predicted = result.plan.predicted
