@@ -4,6 +4,7 @@ tools/bench/record.py                      what needs no network: the simulator,
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
+tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
 tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
 tools/bench/record.py table1               the models of TicTac's Table 1 on such links: three hours
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
@@ -63,6 +64,7 @@ RECORDS: dict[str, list[list[str]]] = {
     "simulator": [["simulator.py", "--json"]],
     "search": [["search.py", "--json"]],
     "waves": [["waves.py", "--json"]],
+    "model_parallel": [["model_parallel.py"]],
     "barrier": [["barrier.py", "--step", "resnet", "bert", "lstm"]],
     "policies": [
         ["policies.py", *THRICE],
