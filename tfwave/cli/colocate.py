@@ -14,7 +14,7 @@ from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.colocate.advice import Advice, advise
 from tfwave.colocate.profile import captured_step
-from tfwave.memory.colocation import WORTH, Colocation, JobStep
+from tfwave.memory.colocation import WORTH, Colocation, JobStep, Policy
 from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words, parse_size
 
@@ -27,6 +27,15 @@ def colocate_command(  # noqa: PLR0913, PLR0917
         str, typer.Option(metavar="512MiB", help="What the jobs share; bytes, or with a unit.")
     ],
     device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    policy: Annotated[
+        Policy, typer.Option(help="What pairs node groups: tfwave's search, or Waterwave's Algorithm 1.")
+    ] = Policy.SEARCH,
+    split_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="64MiB", help="End a node group at so many net bytes; default: several are tried."
+        ),
+    ] = None,
     output: PlanOutput = None,
     add_to: AddTo = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the plan to a file (.png or .svg).")] = None,
@@ -42,11 +51,14 @@ def colocate_command(  # noqa: PLR0913, PLR0917
 
       tfwave colocate resnet bert --memory 512MiB -o plan.json
 
+      tfwave colocate resnet bert --memory 512MiB --policy algorithm1 --split-size 64MiB
+
       tfwave colocate small small small small --memory 2GB --plot plan.svg
 
       tfwave colocate resnet bert --memory 512MiB --json
     """
-    found = advise(_steps(bundles, device), parse_size(memory))
+    split = None if split_size is None else parse_size(split_size)
+    found = advise(_steps(bundles, device), parse_size(memory), policy, split)
     if found.plan is not None:
         write_plan(lambda: Plan(groups=found.groups), output, add_to)
     if plot is not None and found.plan is not None:

@@ -26,6 +26,7 @@ from tfwave.plan.io import load_plan
 from tfwave.plan.match import parts_of_graph
 from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
+from tfwave.report.iterations import traced_iterations
 from tfwave.sizes import in_words
 
 
@@ -116,6 +117,17 @@ def _capture(bundle: Bundle) -> dict[str, Any]:
             }
             for channel, link in sorted(channel_links(bundle.records).items())
         ],
+        "iterations": [
+            {
+                "step": iteration.step,
+                "device": iteration.device,
+                "seconds": iteration.seconds,
+                "upper_seconds": iteration.bounds.upper_seconds,
+                "lower_seconds": iteration.bounds.lower_seconds,
+                "efficiency": iteration.efficiency,
+            }
+            for iteration in traced_iterations(bundle)
+        ],
     }
 
 
@@ -157,8 +169,13 @@ def _print_capture(capture: dict[str, Any]) -> None:
         f"{milliseconds(capture['median_step_seconds'])}, "
         f"{capture['missing_transfer_events']} transfer events lost"
     )
-    if not capture["links"]:
-        return
+    if capture["links"]:
+        _print_links(capture["links"])
+    if capture["iterations"]:
+        _print_iterations(capture["iterations"])
+
+
+def _print_links(links: Sequence[dict[str, Any]]) -> None:
     print_table(
         "links, fitted (shared with all that ran beside)",
         ["from", "to", "bandwidth", "latency", "error"],
@@ -170,7 +187,23 @@ def _print_capture(capture: dict[str, Any]) -> None:
                 milliseconds(link["latency_seconds"]),
                 f"{link['relative_error']:.0%}",
             )
-            for link in capture["links"]
+            for link in links
         ],
         words=["to"],
+    )
+
+
+def _print_iterations(iterations: Sequence[dict[str, Any]]) -> None:
+    print_table(
+        "traced steps by their own times: E is 1 where the busiest resource never waited, 0 at the worst order",
+        ["worker", "step", "time", "U", "L", "E"],
+        [
+            (
+                short_device(i["device"]),
+                i["step"] + 1,
+                *(milliseconds(i[key]) for key in ("seconds", "upper_seconds", "lower_seconds")),
+                f"{i['efficiency']:.3f}",
+            )
+            for i in iterations
+        ],
     )

@@ -9,3 +9,4 @@ from tfwave.colocate.job import SessionStep as SessionStep
 from tfwave.colocate.profile import captured_step as captured_step
 from tfwave.colocate.results import JobResult as JobResult
 from tfwave.colocate.results import Results as Results
+from tfwave.memory.colocation import Policy as Policy

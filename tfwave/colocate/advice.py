@@ -7,8 +7,8 @@ from functools import cached_property
 
 from tfwave.colocate.profile import constant_bytes
 from tfwave.errors import PlanError
-from tfwave.memory.colocation import Colocation, JobStep, colocate, is_worth
-from tfwave.memory.groups import levelled
+from tfwave.memory.colocation import Colocation, JobStep, Policy, colocate, is_worth
+from tfwave.memory.groups import check_split_size, levelled
 from tfwave.memory.schedule import in_turn, modelled_seconds
 from tfwave.memory.slots import can_finish
 from tfwave.plan.fingerprint import graph_print
@@ -86,20 +86,31 @@ def kept_bytes(step: JobStep) -> int:
     return step.profile.resident + constant_bytes(step.view.nodes)
 
 
-def advise(steps: Sequence[JobStep], limit_bytes: int) -> Advice:
+def advise(
+    steps: Sequence[JobStep],
+    limit_bytes: int,
+    policy: Policy = Policy.SEARCH,
+    split_size: int | None = None,
+) -> Advice:
     """Plan jobs into a memory, with what `tfwave.colocate.run` keeps free there; that they do not fit is an answer.
 
+    `policy` and `split_size` are as in `tfwave.memory.colocation.colocate`.
+
     Raises:
-        PlanError: no job, or two of one name.
+        PlanError: no job, two of one name, or a split size below 1.
         GraphError: as `node_groups`.
         MissingCost: as `node_groups`.
     """
+    if split_size is not None:
+        check_split_size(split_size)
     nothing_done([GroupedJob(step.name, (), 0) for step in steps])
     if not steps:
         raise PlanError("there is no job to plan: give one or more")
     kept = sum(map(kept_bytes, steps))
     try:
-        return Advice(tuple(steps), limit_bytes, kept, colocate(steps, _above(kept, limit_bytes)))
+        return Advice(
+            tuple(steps), limit_bytes, kept, colocate(steps, _above(kept, limit_bytes), policy, split_size)
+        )
     except PlanError as err:
         return Advice(tuple(steps), limit_bytes, kept, None, str(err))
 

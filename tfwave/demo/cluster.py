@@ -2,11 +2,12 @@
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tfwave.demo import chief_task, server_task
+from tfwave.demo.model import Replicas
 from tfwave.demo.network import Network, open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.errors import EnforcerError
@@ -22,14 +23,12 @@ _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 @dataclass(frozen=True)
 class DemoJob:
-    """What a demo runs: its cluster, its link (bits per second, into and out of each host) and its model."""
+    """What a demo runs: its cluster, its link (bits per second, into and out of each host) and its replicas."""
 
     servers: int
     workers: int
     bits_per_second: float
-    model: str
-    image: int
-    batch: int
+    replicas: Replicas
     hooked: bool = True
     """Without a hook the servers are stock TensorFlow, and nothing can be installed."""
 
@@ -90,9 +89,7 @@ class DemoCluster:
         """Build the job on a cluster whose servers are up, and limit its link if the network does not."""
         for control in self._controls:
             control.configure(bytes_per_second=self.network.pacing_bytes_per_second)
-        self._ask(
-            START_SECONDS, do="start", cluster=cluster, model=job.model, image=job.image, batch=job.batch
-        )
+        self._ask(START_SECONDS, do="start", cluster=cluster, replicas=asdict(job.replicas))
 
     def _ask(self, seconds: float, **request: object) -> dict[str, Any]:
         answer = self._chief.request(request, seconds)

@@ -1,26 +1,18 @@
-"""The demo's job: a model of `tf_keras.applications`, variables on the servers, a replica on each worker."""
+"""The demo's job: a model by name, its variables on the servers, a replica on each worker."""
 
 import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tfwave.demo.networks import NETWORKS
 from tfwave.errors import EnvironmentUnsupported, TfwaveError
 
 CLASSES = 100
-VGG16_LIKE = "VGG16Like"
-"""VGG-16's convolutions, strided instead of pooled, with a head of 512, 512 and 1000: 79 MB at 128 pixels."""
-
-_VGG16_CONVOLUTIONS = (
-    *((64, 1), (64, 2), (128, 1), (128, 2), (256, 1), (256, 1), (256, 2)),
-    *((512, 1), (512, 1), (512, 2), (512, 1), (512, 1), (512, 2)),
-)
-"""Filters and stride."""
-
+LEARNING_RATE = 1e-3
 _APPLICATION = re.compile(r" import ([A-Z]\w*)$", re.MULTILINE)
 
 
@@ -35,8 +27,23 @@ class Job:
     """Seconds since the epoch, by the worker's clock."""
 
 
-def build_job(cluster: dict[str, list[str]], model: str, image: int, batch: int) -> Job:
-    """Inference of `batch` images of `image` x `image` pixels on each worker, in one step.
+@dataclass(frozen=True)
+class Replicas:
+    """What each worker computes in a step: `batch` images of `image` x `image` pixels.
+
+    In training each worker's loss is its output, it is done when its gradients are, and the servers apply their
+    mean: replicas in one graph, trained in step.
+    """
+
+    model: str
+    image: int
+    batch: int
+    classes: int = CLASSES
+    train: bool = False
+
+
+def build_job(cluster: dict[str, list[str]], replicas: Replicas) -> Job:
+    """A replica on each worker, in one step.
 
     Raises:
         EnvironmentUnsupported: tf_keras is not installed.
@@ -44,30 +51,56 @@ def build_job(cluster: dict[str, list[str]], model: str, image: int, batch: int)
     """
     tensorflow: Any = importlib.import_module("tensorflow")
     v1: Any = tensorflow.compat.v1
-    make = network_maker(model)
+    make = network_maker(replicas.model, replicas.classes)
     graph = tensorflow.Graph()
     with graph.as_default():
         v1.set_random_seed(1)
-        network: Any = None
+        with v1.device(_placement(v1, cluster, 0)):
+            network = make(replicas.image)
         outputs: list[Any] = []
+        done: list[list[Any]] = []
         times: list[Any] = []
         for worker in range(len(cluster["worker"])):
             with v1.device(_placement(v1, cluster, worker)):
-                images = tensorflow.random.stateless_uniform([batch, image, image, 3], seed=[worker, 7])
-                if network is None:
-                    network = make(image)
-                output = network(images, training=False)
-                with tensorflow.control_dependencies([output]):
+                output, gradients = _replica(tensorflow, network, replicas, worker)
+                with tensorflow.control_dependencies([output, *gradients]):
                     times.append(tensorflow.timestamp())
-                outputs.append(output)
+            outputs.append(output)
+            done.append(gradients)
+        if replicas.train:
+            with tensorflow.control_dependencies(_applied(v1, network.trainable_variables, done)):
+                outputs = [tensorflow.identity(output) for output in outputs]
         return Job(graph, v1.global_variables_initializer(), outputs, times)
+
+
+def _replica(tensorflow: Any, network: Any, replicas: Replicas, worker: int) -> tuple[Any, list[Any]]:
+    """What one worker computes: its output or loss, and in training the gradients."""
+    shape = [replicas.batch, replicas.image, replicas.image, 3]
+    images = tensorflow.random.stateless_uniform(shape, seed=[worker, 7])
+    output = network(images, training=replicas.train)
+    if not replicas.train:
+        return output, []
+    loss = tensorflow.reduce_mean(tensorflow.square(output))
+    return loss, tensorflow.compat.v1.gradients(loss, network.trainable_variables)
+
+
+def _applied(v1: Any, variables: list[Any], gradients: list[list[Any]]) -> list[Any]:
+    """Gradient descent by the mean of the workers' gradients, where each variable is."""
+    updates: list[Any] = []
+    for variable, *of_workers in zip(variables, *gradients, strict=True):
+        with v1.device(variable.device):
+            step = LEARNING_RATE / len(of_workers)
+            total = of_workers[0] if len(of_workers) == 1 else v1.add_n(of_workers)
+            update = v1.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=step, delta=total)
+            updates.append(update)
+    return updates
 
 
 def _placement(v1: Any, cluster: dict[str, list[str]], worker: int) -> Any:
     return v1.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{worker}")
 
 
-def network_maker(name: str) -> Callable[[int], Any]:
+def network_maker(name: str, classes: int = CLASSES) -> Callable[[int], Any]:
     """What makes a network, with random weights, for images of a given side.
 
     Raises:
@@ -75,20 +108,10 @@ def network_maker(name: str) -> Callable[[int], Any]:
     """
     check_model(name)
     keras: Any = importlib.import_module("tf_keras")
-    if name == VGG16_LIKE:
-        return partial(_vgg16_like, keras)
+    if name in NETWORKS:
+        return lambda image: NETWORKS[name](keras, image, classes)
     make = getattr(keras.applications, name)
-    return lambda image: make(weights=None, input_shape=(image, image, 3), classes=CLASSES)
-
-
-def _vgg16_like(keras: Any, image: int) -> Any:
-    layers = keras.layers
-    convolutions = [
-        layers.Conv2D(filters, 3, strides=stride, padding="same", activation="relu")
-        for filters, stride in _VGG16_CONVOLUTIONS
-    ]
-    head = [layers.Flatten(), *(layers.Dense(units, activation="relu") for units in (512, 512, 1000))]
-    return keras.Sequential([keras.Input((image, image, 3)), *convolutions, *head])
+    return lambda image: make(weights=None, input_shape=(image, image, 3), classes=classes)
 
 
 def check_model(name: str) -> None:
@@ -98,7 +121,7 @@ def check_model(name: str) -> None:
         EnvironmentUnsupported: tf_keras is not installed.
         TfwaveError: there is no such model; names those there are.
     """
-    there = [VGG16_LIKE, *_applications()]
+    there = [*NETWORKS, *_applications()]
     if name not in there:
         raise TfwaveError(f"the demo has no model '{name}': choose one of {', '.join(there)}")
 
