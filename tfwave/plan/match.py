@@ -3,7 +3,7 @@
 from tfwave.errors import PlanError
 from tfwave.graph.transfer import Transfers
 from tfwave.graph.view import GraphView
-from tfwave.plan.fingerprint import GraphPrint, first_difference
+from tfwave.plan.fingerprint import GraphPrint, first_difference, graph_print
 from tfwave.plan.plan import Plan
 
 
@@ -29,15 +29,21 @@ def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers, whole: Gra
     differences: dict[str, str | None] = {}
     if plan.has_order:
         differences["the order"] = _order_difference(plan, view, transfers)
-    for planned in plan.groups.jobs if plan.groups else ():
-        differences[f"the job '{planned.job.name}'"] = first_difference(planned.graph, whole)
-    if plan.waves:
-        differences["the waves"] = first_difference(plan.waves.graph, whole)
+    planned = _planned_wholes(plan)
+    given = graph_print(whole) if planned else None
+    differences |= {part: first_difference(graph, whole, given) for part, graph in planned.items()}
     fitting = tuple([part for part, difference in differences.items() if difference is None])
     for difference in differences.values():
         if difference and not fitting:
             raise _other_graph(difference)
     return fitting
+
+
+def _planned_wholes(plan: Plan) -> dict[str, GraphPrint]:
+    """The graphs that parts of a plan were made for before any cut, by the parts' names in words."""
+    jobs = plan.groups.jobs if plan.groups else ()
+    wholes = {f"the job '{planned.job.name}'": planned.graph for planned in jobs}
+    return wholes | ({"the waves": plan.waves.graph} if plan.waves else {})
 
 
 def check_graph(planned: GraphPrint, view: GraphView) -> None:
