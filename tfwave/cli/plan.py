@@ -21,16 +21,14 @@ from tfwave.cli.output import (
 )
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_order
-from tfwave.cost.file import load_costs
 from tfwave.cost.network import Network
-from tfwave.cost.uniform import uniform_costs
-from tfwave.errors import MissingCost
 from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.planner.captured import overlap_on
 from tfwave.planner.plan import URGENCY
+from tfwave.planner.uncaptured import untraced_network
 
 
 class Missing(StrEnum):
@@ -115,12 +113,6 @@ def _loads(bundle: Bundle, captured: Network) -> tuple[ServerLoad, ...]:
 
 
 def _network(source: Source, policy: str, costs: Path | None) -> Network:
-    if costs is not None:
-        return Network(load_costs(costs, source.view))
-    if source.bundle is not None:
+    if source.bundle is not None and costs is None:
         return bundle_network(source.bundle)
-    if policy == "tac":
-        raise MissingCost(
-            "the policy 'tac' needs times: give --costs FILE or a capture bundle, or choose --policy tic"
-        )
-    return Network(uniform_costs(source.view))
+    return untraced_network(source.view, policy, costs)
