@@ -19,9 +19,9 @@ from tfwave.plan.annotation import annotated_orders
 TRAIN = """
 node { name: "v0" op: "Const" device: "/job:ps/task:0" attr { key: "dtype" value { type: DT_FLOAT } } }
 node { name: "v1" op: "Const" device: "/job:ps/task:0" attr { key: "dtype" value { type: DT_FLOAT } } }
-node { name: "late" op: "Neg" input: "v0" device: "/job:worker/task:0" attr { key: "T" value { type: DT_FLOAT } } }
-node { name: "soon" op: "Neg" input: "v1" device: "/job:worker/task:0" attr { key: "T" value { type: DT_FLOAT } } }
-node { name: "more" op: "Neg" input: "soon" device: "/job:worker/task:0" attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "x" op: "Neg" input: "v0" device: "/job:worker/task:0" attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "y" op: "Neg" input: "v1" device: "/job:worker/task:0" attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "z" op: "Neg" input: "y" device: "/job:worker/task:0" attr { key: "T" value { type: DT_FLOAT } } }
 """
 
 
