@@ -40,7 +40,9 @@ class Missing(StrEnum):
 
 def plan_command(  # noqa: PLR0913, PLR0917
     graph: Annotated[str, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")],
-    policy: Annotated[str, typer.Option(help=f"{', '.join(POLICY_NAMES)}.")] = "tac",
+    policy: Annotated[
+        str, typer.Option(help=f"{', '.join(POLICY_NAMES)}, or your own: module:function.")
+    ] = "tac",
     costs: Annotated[
         Path | None,
         typer.Option(help='Costs in seconds: {"ops": {node: s}, "transfers": {recv node: s}}.'),
