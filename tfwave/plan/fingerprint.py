@@ -34,7 +34,7 @@ class GraphPrint:
 
 
 NO_GRAPH = GraphPrint("", (), b"")
-"""Of a plan that orders nothing."""
+"""A plan that orders nothing has this print."""
 
 
 def graph_print(view: GraphView) -> GraphPrint:
