@@ -17,6 +17,7 @@ from tfwave.graph.names import Channel
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation
+from tfwave.plan import fingerprint, match
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob, OwnStep, Turn
 from tfwave.plan.io import load_plan, plan_json, save_plan
@@ -155,6 +156,14 @@ def test_what_of_a_plan_is_of_a_graph() -> None:
     with pytest.raises(PlanError, match="another graph: the planned graph has 2 NoOp nodes, this one 1"):
         parts_of_graph(plan, other, find_transfers(other), other)
     assert parts_of_graph(Plan(placement=Placement(1)), other, find_transfers(other), other) == ()
+
+
+def test_the_print_of_a_graph_is_taken_once_for_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[GraphView] = []
+    for module in (match, fingerprint):
+        monkeypatch.setattr(module, "graph_print", lambda view: taken.append(view) or graph_print(view))
+    parts_of_graph(replace(full_plan(), policy="", orders=()), PAIR, find_transfers(PAIR), PAIR)
+    assert taken == [PAIR]
 
 
 def test_a_section_of_another_graph_is_refused() -> None:

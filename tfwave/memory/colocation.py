@@ -34,7 +34,7 @@ FINENESSES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Into how many parts the planner tries to cut each job's rise to its peak; 0 leaves its step in one group."""
 
 WORTH = 0.05
-"""Of the time in turn, what running side by side must save by the model: it takes barriers, and more memory."""
+"""Side by side must save this share of the time in turn by the model: it takes barriers, and more memory."""
 
 _ROUNDING = 1e-9
 
