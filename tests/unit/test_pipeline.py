@@ -215,6 +215,20 @@ class Ordered(GraphPass):
 
 
 @dataclass(frozen=True)
+class Insured(GraphPass):
+    """Has a policy that is none of transfers."""
+
+    policy: str = "fire"
+
+    def run(self, graph: GraphRewriter) -> None:
+        """Do nothing."""
+
+
+def test_another_policy_is_just_an_option() -> None:
+    assert parse_pipeline(f"{OWN}:Insured").passes == (Insured(),)
+
+
+@dataclass(frozen=True)
 class NotedLoop(GraphPass):
     """Make a cycle, and a note."""
 

@@ -1,7 +1,7 @@
 """A pass that orders by a policy: its plan is made of the very graph that comes into it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tfwave.errors import PassError
@@ -44,7 +44,9 @@ class Planned(Transform):
 
 def policy_of(graph_pass: GraphPass) -> str:
     """The policy that a pass asks a plan of; empty if it asks for none."""
-    return getattr(graph_pass, _POLICY, "") if _POLICY in graph_pass.options() else ""
+    options = graph_pass.options()
+    handed_over = {field.name for field in fields(graph_pass)} - options.keys()
+    return getattr(graph_pass, _POLICY) if _POLICY in options and "plan" in handed_over else ""
 
 
 def planned(graph_pass: GraphPass, plan: Plan | None, planner: Planner) -> Transform:
