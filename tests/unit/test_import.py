@@ -40,6 +40,7 @@ PUBLIC = [
     "load_plan",
     "parse_pipeline",
     "plan_bundle",
+    "save_bundle",
     "save_plan",
     "step_name",
 ]
