@@ -1,4 +1,4 @@
-"""Two jobs' graphs in one, with barriers by which both train in a memory that they did not fit into together."""
+"""Three jobs' graphs in one, with barriers by which they train in a memory that they did not fit into together."""
 
 import subprocess
 import sys
@@ -6,13 +6,14 @@ from pathlib import Path
 
 import tfwave
 
-LIMIT = "108MiB"
+LIMIT = "132MiB"
 tfwave.colocate.limit_memory(LIMIT)  # before TensorFlow is imported: it reads its limit then
 
 import tensorflow as tf  # noqa: E402
 
 v1 = tf.compat.v1
-STEPS = 5
+STEPS = 3
+JOBS = ("images", "rows", "rows-2")
 
 
 def training(name: str) -> tf.Graph:
@@ -35,19 +36,17 @@ def training(name: str) -> tf.Graph:
 
 
 def train(file: str) -> str:
-    """The last losses of the two jobs, both of which make a step in each call."""
+    """The last losses of the jobs, all of which make a step in each call."""
     with tf.Graph().as_default() as graph:
         tf.graph_util.import_graph_def(v1.GraphDef.FromString(Path(file).read_bytes()), name="")
     with v1.Session(graph=graph) as session:
-        session.run(["images/init", "rows/init"])
+        session.run([f"{job}/init" for job in JOBS])
+        step = [[f"{job}/loss:0" for job in JOBS], [f"{job}/train" for job in JOBS]]
         try:
-            runs = [
-                session.run(["images/loss:0", "rows/loss:0", "images/train", "rows/train"])
-                for _ in range(STEPS)
-            ]
+            losses = [session.run(step)[0] for _ in range(STEPS)]
         except tf.errors.ResourceExhaustedError:
             return "out of memory"
-        return f"losses {runs[-1][0]:.6f} and {runs[-1][1]:.6f}"
+        return "losses " + ", ".join(f"{loss:.2f}" for loss in losses[-1])
 
 
 def tfwave_command(*arguments: str) -> None:
@@ -60,9 +59,9 @@ def main() -> None:
         tf.io.write_graph(graph, ".", f"{name}.pb", as_text=False)
         with v1.Session(graph=graph) as session:
             session.run("init")
-            tfwave.capture_run(session, ["loss:0", "train"], out=name)
-    tfwave_command("merge", "images.pb", "rows.pb", "-o", "both.pb")
-    tfwave_command("colocate", "images", "rows", "--memory", LIMIT, "-o", "plan.json")
+            tfwave.capture_run(session, ["loss:0", "train"], out=name, steps=2, warmup=1)
+    tfwave_command("merge", "images.pb", "rows.pb", "rows.pb", "-o", "both.pb")
+    tfwave_command("colocate", "images", "rows", "rows", "--memory", LIMIT, "-o", "plan.json")
     tfwave_command(
         "rewrite", "both.pb", "--plan", "plan.json", "--passes", "counter_barrier", "-o", "calm.pb"
     )

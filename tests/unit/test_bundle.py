@@ -52,6 +52,15 @@ def test_a_bundle_reads_back(saved: Path) -> None:
     assert load_bundle(saved) == small_bundle()
 
 
+def test_the_own_step_is_kept_and_guarded(tmp_path: Path) -> None:
+    bundle = replace(small_bundle(), own=small_bundle().graphs[0])
+    save_bundle(bundle, tmp_path / "own")
+    assert load_bundle(tmp_path / "own") == bundle
+    (tmp_path / "own" / "own" / "000.pb").unlink()
+    with pytest.raises(BundleError, match=r"own/own/000\.pb' is damaged or missing"):
+        load_bundle(tmp_path / "own")
+
+
 def test_a_place_may_be_a_string(tmp_path: Path) -> None:
     save_bundle(small_bundle(), f"{tmp_path}/captured")
     assert load_bundle(f"{tmp_path}/captured") == small_bundle()

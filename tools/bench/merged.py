@@ -38,7 +38,7 @@ def main() -> None:
     for name, trials in found["trials"].items():
         peaks = [trial["peak"] for trial in trials if trial["peak"]]
         ran = f"{len(peaks)} of {len(trials)} ran"
-        exact = all(trial["losses"] == found["alone"] for trial in trials if trial["peak"])
+        exact = all(trial["exact"] for trial in trials if trial["peak"])
         held = f", peak {in_words(int(statistics.median(peaks)))}, bit-equal: {exact}" if peaks else ""
         print(f"{name}: {ran}{held}")
     print(f"predicted peak: {in_words(found['predicted_peak'])} of {options.limit}")
@@ -62,12 +62,13 @@ def _measured(place: Path, jobs: dict[str, str], limit: str, trials: int) -> dic
     _tfwave(
         place, "rewrite", "both.pb", "--plan", "plan.json", "--passes", "counter_barrier", "-o", "calm.pb"
     )
+    losses = [list(step) for step in zip(*(job["losses"] for job in alone), strict=True)]
     made: dict[str, list[Any]] = {name: [] for name in GRAPHS}
     for _ in range(trials):
         for name, file in GRAPHS.items():
-            made[name].append(_said(_train, str(place / file), limit, *jobs))
+            said = _said(_train, str(place / file), limit, *jobs)
+            made[name].append({"peak": said["peak"], "exact": said["losses"] == losses})
     return {
-        "alone": [list(step) for step in zip(*(job["losses"] for job in alone), strict=True)],
         "predicted_peak": int(json.loads((place / "plan.json").read_text())["groups"]["peak_bytes"]),
         "trials": made,
     }
