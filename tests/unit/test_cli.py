@@ -102,7 +102,7 @@ def test_seeds_choose_among_random_orders(tfwave: Command, graph: Path) -> None:
 
 
 def test_tac_needs_costs(tfwave: Command, graph: Path) -> None:
-    refused(tfwave("plan", graph), "'tac' needs times", "--costs FILE", "--policy tic")
+    refused(tfwave("plan", graph), "'tac' needs times", "--costs FILE", "choose the policy 'tic'")
 
 
 def test_a_missing_cost_names_the_node_and_may_be_estimated(

@@ -9,9 +9,11 @@ import typer
 
 from tfwave.bundle.bundle import load_bundle
 from tfwave.cli.colocate_plot import save_colocation_plot
+from tfwave.cli.job_names import job_names
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
-from tfwave.colocate.advice import Advice, advise, captured_step
+from tfwave.colocate.advice import Advice, advise
+from tfwave.colocate.profile import captured_step
 from tfwave.memory.colocation import WORTH, Colocation, JobStep, Policy
 from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words, parse_size
@@ -74,16 +76,10 @@ def colocate_command(  # noqa: PLR0913, PLR0917
 
 
 def _steps(bundles: Sequence[Path], device: str | None) -> list[JobStep]:
-    """Each named as its bundle; of one that is given twice, or has another's name, the next gets a number."""
+    """One of each bundle."""
     loaded = {path: load_bundle(path) for path in dict.fromkeys(bundles)}
-    names: list[str] = []
-    for path in bundles:
-        plain = path.resolve().name or "job"
-        number = 1
-        while (name := plain if number == 1 else f"{plain}-{number}") in names:
-            number += 1
-        names.append(name)
-    return [captured_step(name, loaded[path], device) for name, path in zip(names, bundles, strict=True)]
+    named = zip(job_names(bundles), bundles, strict=True)
+    return [captured_step(name, loaded[path], device) for name, path in named]
 
 
 def _document(found: Advice) -> dict[str, Any]:

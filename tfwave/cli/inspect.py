@@ -19,8 +19,11 @@ from tfwave.cli.output import (
     print_table,
     short_device,
 )
+from tfwave.cli.plan_file import say_written
 from tfwave.cli.show_plan import print_plan
 from tfwave.errors import TfwaveError
+from tfwave.files import write_whole
+from tfwave.graph.export import dot, graphml
 from tfwave.graph.names import Channel
 from tfwave.plan.io import load_plan
 from tfwave.plan.match import parts_of_graph
@@ -35,6 +38,12 @@ def inspect_command(
     plan: Annotated[
         Path | None, typer.Option(help="Show this plan; with a graph, check that it belongs to that.")
     ] = None,
+    graphml_file: Annotated[
+        Path | None, typer.Option("--graphml", help="Write the graph as it runs for networkx, Gephi, yEd.")
+    ] = None,
+    dot_file: Annotated[
+        Path | None, typer.Option("--dot", help="Write the graph as it runs for Graphviz.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show the nodes, devices and transfers of a graph or a capture bundle; or what a plan says.
@@ -46,10 +55,16 @@ def inspect_command(
       tfwave inspect --plan plan.json
 
       tfwave inspect worker.pb --plan plan.json --json
+
+      tfwave inspect train.pb --graphml train.graphml
     """
     known = None if plan is None else load_plan(plan)
     if graph is not None:
-        _inspect_graph(load_source(graph), known, as_json=as_json)
+        source = load_source(graph)
+        _inspect_graph(source, known, as_json=as_json)
+        _export(source, graphml_file, dot_file, as_json=as_json)
+    elif graphml_file or dot_file:
+        raise TfwaveError("--graphml and --dot write a graph: give a graph or a bundle")
     elif known is None:
         raise TfwaveError("there is nothing to inspect: give a graph, a bundle or --plan FILE")
     elif as_json:
@@ -69,6 +84,14 @@ def _inspect_graph(source: Source, plan: Plan | None, *, as_json: bool) -> None:
         console.print(f"The plan belongs to this graph: {', '.join(fitting)}.", markup=False)
     elif fitting is not None:
         console.print("The plan says where variables lie, and nothing of any graph.")
+
+
+def _export(source: Source, graphml_file: Path | None, dot_file: Path | None, *, as_json: bool) -> None:
+    sizes = {t.recv: t.bytes for t in source.transfers.data if t.bytes}
+    for file, export in ((graphml_file, graphml), (dot_file, dot)):
+        if file is not None:
+            write_whole(file, export(source.view, sizes).encode(errors="replace"))
+            say_written(None if as_json else file)
 
 
 def _describe(source: Source) -> dict[str, Any]:

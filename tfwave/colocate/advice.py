@@ -5,9 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tfwave.bundle.bundle import Bundle
-from tfwave.bundle.costs import bundle_costs
-from tfwave.bundle.memory import captured_memory
 from tfwave.colocate.profile import constant_bytes
 from tfwave.errors import PlanError
 from tfwave.memory.colocation import Colocation, JobStep, Policy, colocate, is_worth
@@ -15,7 +12,7 @@ from tfwave.memory.groups import check_split_size, levelled
 from tfwave.memory.schedule import in_turn, modelled_seconds
 from tfwave.memory.slots import can_finish
 from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.groups import UNKNOWN_SHARE, GroupedJob, Groups, NodeGroup, Turn, nothing_done
+from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, Turn, nothing_done
 from tfwave.sizes import in_words
 
 _PARTS = 100
@@ -49,7 +46,9 @@ class Advice:
         """The same as a section of a plan."""
         if self.plan is None:
             return None
-        return self.plan.section({step.name: graph_print(step.view) for step in self.steps})
+        prints = {step.name: graph_print(step.view) for step in self.steps}
+        own = {step.name: OwnStep(graph_print(step.own), step.fetches) for step in self.steps if step.own}
+        return self.plan.section(prints, own)
 
     @cached_property
     def whole(self) -> Mapping[str, GroupedJob]:
@@ -76,28 +75,6 @@ class Advice:
         """The same of each job, if it had the memory for itself."""
         kept = {step.name: kept_bytes(step) for step in self.steps}
         return {name: largest_scale([job], self.limit_bytes - kept[name]) for name, job in self.whole.items()}
-
-
-def captured_step(name: str, bundle: Bundle, device: str | None = None) -> JobStep:
-    """The step of a job that was captured: that with the highest peak.
-
-    What its pool held besides counts, too: constants, and what a pool gives variables beyond what they need. So
-    capture a job in a process of its own.
-
-    Raises:
-        BundleError: as `captured_memory`.
-    """
-    captured = captured_memory(bundle, device)
-    besides = max(0, captured.others or 0)
-    share = bundle.manifest.compute_share or UNKNOWN_SHARE
-    return JobStep(
-        name,
-        bundle.view,
-        captured.memory.profile,
-        bundle_costs(bundle),
-        compute_share=share,
-        besides=besides,
-    )
 
 
 def kept_bytes(step: JobStep) -> int:

@@ -20,6 +20,7 @@ from tfwave.plan.groups import (
     GroupedJob,
     Groups,
     NodeGroup,
+    OwnStep,
     PlannedJob,
     Slot,
     check_shares,
@@ -33,7 +34,7 @@ FINENESSES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Into how many parts the planner tries to cut each job's rise to its peak; 0 leaves its step in one group."""
 
 WORTH = 0.05
-"""Of the time in turn, what running side by side must save by the model: it takes barriers, and more memory."""
+"""Side by side must save this share of the time in turn by the model: it takes barriers, and more memory."""
 
 _ROUNDING = 1e-9
 
@@ -55,7 +56,8 @@ class JobStep:
     """One step of a job that shares a device with others: its graph, and what its ops take, in bytes and seconds.
 
     `slowed_at_most` and `compute_share` are as in `GroupedJob`. `besides` are the bytes that the job holds in the
-    pool beside what its profile tells: constants, and what the pool gives variables beyond what they need.
+    pool beside what its profile tells: constants, and what the pool gives variables beyond what they need. `own` is
+    the step in the program's own graph, where that is known, and `fetches` what it runs of it.
 
     Raises:
         PlanError: as `check_shares`.
@@ -68,6 +70,8 @@ class JobStep:
     slowed_at_most: float | None = None
     compute_share: float = UNKNOWN_SHARE
     besides: int = 0
+    own: GraphView | None = None
+    fetches: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse shares that are none."""
@@ -123,11 +127,12 @@ class Colocation:
         """
         return cls(tuple([planned.job for planned in groups.jobs]), groups.slots, groups.limit_bytes)
 
-    def section(self, graphs: Mapping[str, GraphPrint]) -> Groups:
-        """As a plan says it; `graphs` are the prints of what the jobs run, by name."""
+    def section(self, graphs: Mapping[str, GraphPrint], own: Mapping[str, OwnStep] | None = None) -> Groups:
+        """As a plan says it; `graphs` are the prints of what the jobs run, by name, and `own` their own steps."""
+        steps = own or {}
         return Groups(
             limit_bytes=self.limit_bytes,
-            jobs=tuple([PlannedJob(job, graphs[job.name]) for job in self.jobs]),
+            jobs=tuple([PlannedJob(job, graphs[job.name], steps.get(job.name)) for job in self.jobs]),
             slots=self.slots,
             peak_bytes=self.peak_bytes,
             seconds=self.seconds,

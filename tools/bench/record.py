@@ -2,6 +2,7 @@
 
 tools/bench/record.py                      what needs no network: the simulator, search, waves, and barriers
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
+tools/bench/record.py keras_fit            a Keras model on a rate-limited link: ten minutes, root, and quiet
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
@@ -98,6 +99,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ["colocation.py", "--parts", "throughput", "--limit", "512"],
         ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
     ],
+    "keras_fit": [["keras_fit.py"]],
     "tick_tock": [
         ["tick_tock.py", "--parts", "offset", "auto"],
         *(
