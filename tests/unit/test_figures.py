@@ -34,10 +34,10 @@ def delayed(stats: StepStats, micros: int) -> StepStats:
 
 
 def test_bounds_are_those_of_the_step_itself() -> None:
-    """Kernels took 5 and 7 ms, all of it while tensors arrived."""
+    """Kernels, which ran side by side, took 3 and 4 ms, all of it while tensors arrived."""
     found = traced_iterations(small_bundle())
     assert [(i.step, i.device) for i in found] == [(0, WORKER), (1, WORKER)]
-    for iteration, kernels in zip(found, (0.005, 0.007), strict=True):
+    for iteration, kernels in zip(found, (0.003, 0.004), strict=True):
         assert iteration.bounds.upper_seconds == pytest.approx(PULLS + PUSH + kernels, abs=2e-5)
         assert iteration.bounds.lower_seconds == pytest.approx(PULLS, abs=2e-5)
         assert iteration.seconds == pytest.approx(PULLS, abs=2e-5)

@@ -1,6 +1,5 @@
 """Reading what TensorFlow traced of one step."""
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,16 +46,13 @@ def transfer_records(stats: StepStats) -> list[TransferRecord]:
     return sorted(records, key=lambda r: (r.end_seconds, r.edge, r.channel))
 
 
-def op_spans(stats: StepStats) -> dict[str, tuple[float, float]]:
-    """When the first op of each device began and the last one ended, in seconds since the step's first event."""
+def op_runs(stats: StepStats) -> Iterator[tuple[tuple[str, str], tuple[float, float]]]:
+    """((device, node), begin and end of the kernel in seconds since the step's first event) of each op that ran."""
     origin = first_micros(stats)
-    found: dict[str, tuple[float, float]] = {}
     for device, event in _events(stats):
         if event.node_name != TRANSFER_EVENT:
-            begin = (event.all_start_micros - origin) / 1e6
-            first, last = found.get(device, (math.inf, -math.inf))
-            found[device] = min(first, begin), max(last, begin + event.all_end_rel_micros / 1e6)
-    return found
+            begin = (event.all_start_micros + event.op_start_rel_micros - origin) / 1e6
+            yield (device, event.node_name), (begin, begin + _kernel_seconds(event))
 
 
 def first_micros(stats: StepStats) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.links import service_seconds
-from tfwave.bundle.step_stats import TransferRecord, op_seconds, op_spans
+from tfwave.bundle.step_stats import TransferRecord, op_runs
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import RECV_OPS
@@ -23,8 +23,9 @@ MOST_LOST = 0.1
 class Iteration:
     """One traced step of one worker: its makespan in seconds, and U and L of what ran in this very step.
 
-    The worker's resources are its compute device and its two directions of the network. Of `bounds` U is the sum of
-    what they worked, L the most that one of them did: kernels, and the time in which anything was on the way.
+    The worker's resources are its compute device and its two directions of the network. Each worked while any
+    kernel ran, or anything was on the way: a device with several cores is one resource. Of `bounds` U is the sum of
+    these times, L the longest.
     """
 
     step: int
@@ -74,21 +75,29 @@ def _own_transfers(bundle: Bundle, device: str, pulling: frozenset[str]) -> froz
 
 def _iteration(bundle: Bundle, step: int, device: str, own: frozenset[Transfer]) -> Iteration | None:
     records = [r for r in bundle.records[step] if bundle.transfer_of(r) in own]
-    spans = op_spans(bundle.steps[step])
-    if device not in spans or len(records) < (1 - MOST_LOST) * len(own):
+    runs = _kernel_runs(bundle, step, device)
+    if not runs or len(records) < (1 - MOST_LOST) * len(own):
         return None
-    first, last = spans[device]
-    begin = min([first, *(r.start_seconds for r in records)])
-    end = max([last, *(r.end_seconds for r in records)])
-    worked = [_compute_seconds(bundle, step, device), *_card_seconds(records, device)]
+    begin = min([runs[0][0], *(r.start_seconds for r in records)])
+    end = max([*(until for _, until in runs), *(r.end_seconds for r in records)])
+    worked = [_busy_seconds(runs), *_card_seconds(records, device)]
     return Iteration(step, device, end - begin, Bounds(math.fsum(worked), max(worked)))
 
 
-def _compute_seconds(bundle: Bundle, step: int, device: str) -> float:
-    """Of the kernels on a device; a receiver only waits."""
+def _kernel_runs(bundle: Bundle, step: int, device: str) -> list[tuple[float, float]]:
+    """From when until when each kernel on a device ran, by begin; a receiver only waits."""
     waiting = {n.name for n in bundle.view.nodes if n.device == device and n.op in RECV_OPS}
-    ops = op_seconds(bundle.steps[step])
-    return math.fsum(seconds for (at, name), seconds in ops if at == device and name not in waiting)
+    runs = op_runs(bundle.steps[step])
+    return sorted(run for (at, name), run in runs if at == device and name not in waiting)
+
+
+def _busy_seconds(runs: Sequence[tuple[float, float]]) -> float:
+    """How long any of them ran."""
+    busy, done = 0.0, -math.inf
+    for begin, end in runs:
+        busy += max(0.0, end - max(begin, done))
+        done = max(done, end)
+    return busy
 
 
 def _card_seconds(records: Sequence[TransferRecord], device: str) -> list[float]:
