@@ -9,6 +9,7 @@ from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import CostedFunction, function_costs
 from tfwave.distribute.servers import Servers
 from tfwave.errors import EnforcerError
+from tfwave.graph.names import task_of
 from tfwave.plan.fingerprint import first_difference
 from tfwave.plan.plan import Plan
 from tfwave.planner.overlap import StepLoad, choose_steps, step_load
@@ -85,7 +86,9 @@ class Drafter:
 
     def _load(self, costed: CostedFunction) -> StepLoad:
         function = costed.function
-        return step_load(function.view, function.worker, costed.transfers, costed.network, len(self.devices))
+        return step_load(
+            function.view, task_of(function.worker), costed.transfers, costed.network, len(self.devices)
+        )
 
     def _refuse_proxies(self) -> None:
         for task, enforcer in self.servers.enforcers().items():

@@ -1,0 +1,104 @@
+"""A worker with several devices: what arrives there has one order; what they copy from each other has none."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.graphs import SERVERS, WORKER, Builder, by_name
+from tfwave.cost.network import Network
+from tfwave.cost.table import Costs
+from tfwave.errors import MissingCost
+from tfwave.graph.names import Channel, home_of
+from tfwave.graph.transfer import Transfer, find_transfers
+from tfwave.graph.view import GraphView
+from tfwave.order.bounds import find_bounds
+from tfwave.plan.plan import Plan
+from tfwave.planner.overlap import step_load
+from tfwave.planner.plan import PlanRequest, make_plan
+
+SERVER = SERVERS[0]
+SECOND = WORKER.replace("CPU:0", "CPU:1")
+GPU = WORKER.replace("CPU:0", "GPU:0")
+LATE = {"first": 2.0, "second": 1.0}
+"""What the second device computes, in seconds: `second` waits for `first`."""
+
+
+def copied(device: str) -> Builder:
+    """v and w are pulled to the worker's CPU and copied to a device, whose first op takes w."""
+    build = Builder()
+    for name in ("v", "w"):
+        build.const(SERVER, name)
+    v, w = (build.pair(build.pair(name, SERVER, WORKER), WORKER, device) for name in ("v", "w"))
+    build.op(device, "first", [w])
+    build.op(device, "second", ["first", v])
+    return build
+
+
+def pulled() -> Builder:
+    """v and w go to the second device, x to the first, for whose op those of the second wait; w is taken first."""
+    build = Builder()
+    for name in ("v", "w", "x"):
+        build.const(SERVER, name)
+    x = build.pair("x", SERVER, WORKER)
+    v, w = (build.pair(name, SERVER, SECOND) for name in ("v", "w"))
+    build.op(WORKER, "begin", [x])
+    build.op(SECOND, "first", [build.pair("begin", WORKER, SECOND), w])
+    build.op(SECOND, "second", ["first", v])
+    return build
+
+
+def job(build: Builder, ops: dict[str, float]) -> tuple[GraphView, list[Transfer], Costs]:
+    """Each transfer takes a second."""
+    view = GraphView.of(*build.partitions.values())
+    transfers = [replace(t, bytes=10) for t in find_transfers(view).data]
+    return view, transfers, by_name(view, ops, {t.node: 1.0 for t in transfers})
+
+
+def planned(build: Builder, ops: dict[str, float], policy: str = "tac", device: str | None = None) -> Plan:
+    view, transfers, costs = job(build, ops)
+    return make_plan(view, transfers, Network(costs), PlanRequest(policy, device=device))
+
+
+def order_of(plan: Plan) -> dict[Channel, list[str]]:
+    return {order.channel: [t.key.node for t in order.transfers] for order in plan.orders}
+
+
+@pytest.mark.parametrize("policy", ["tac", "search", "exact"])
+@pytest.mark.parametrize("device", [SECOND, GPU])
+def test_what_is_copied_on_is_ordered_by_what_the_other_device_computes(policy: str, device: str) -> None:
+    plan = planned(copied(device), LATE, policy)
+    assert order_of(plan) == {Channel(SERVER, WORKER): ["w", "v"]}
+    assert plan.predicted.makespan_seconds == 4.0  # w, then first beside v, then second
+    assert (plan.predicted.upper_seconds, plan.predicted.lower_seconds) == (5.0, 3.0)
+
+
+def test_pulls_to_two_devices_have_one_order_of_which_each_channel_keeps_its_part() -> None:
+    plan = planned(pulled(), {"begin": 1.0, **LATE})
+    assert order_of(plan) == {Channel(SERVER, WORKER): ["x"], Channel(SERVER, SECOND): ["w", "v"]}
+    ranks = {t.key.node: t.priority for order in plan.orders for t in order.transfers}
+    assert ranks == {"x": 0.0, "w": 1.0, "v": 2.0}
+    assert (
+        plan.predicted.makespan_seconds == 5.0
+    )  # x and w at once, begin, first, second: devices wait in turn
+
+
+def test_a_device_can_be_asked_for() -> None:
+    ops = {"begin": 1.0, **LATE}
+    assert order_of(planned(pulled(), ops, device=SECOND)) == {Channel(SERVER, SECOND): ["w", "v"]}
+
+
+def test_what_the_second_device_computes_must_be_known() -> None:
+    with pytest.raises(MissingCost, match="'second'"):
+        planned(copied(GPU), {"first": 2.0})
+
+
+def test_bounds_count_each_device_of_the_task() -> None:
+    view, transfers, costs = job(pulled(), {"begin": 5.0, **LATE})
+    bounds = find_bounds(view, transfers, costs)
+    assert (bounds.upper_seconds, bounds.lower_seconds) == (11.0, 5.0)
+
+
+def test_the_load_of_a_worker_is_that_of_all_its_devices() -> None:
+    view, transfers, costs = job(pulled(), {"begin": 1.0, **LATE})
+    load = step_load(view, home_of(WORKER), transfers, Network(costs))
+    assert (load.compute_seconds, len(load.pulls), len(load.pushes)) == (4.0, 3, 0)
