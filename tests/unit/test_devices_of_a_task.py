@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder, by_name
+from tfwave.capture.function import FunctionGraph
+from tfwave.capture.plan import plan_function
+from tfwave.capture.worker_trace import TaskTrace, function_costs
 from tfwave.cost.network import Network
 from tfwave.cost.table import Costs
 from tfwave.errors import MissingCost
@@ -15,6 +18,8 @@ from tfwave.order.bounds import find_bounds
 from tfwave.plan.plan import Plan
 from tfwave.planner.overlap import step_load
 from tfwave.planner.plan import PlanRequest, make_plan
+from tfwave.proto import control_pb2
+from tfwave.runtime.job_devices import JobDevices
 
 SERVER = SERVERS[0]
 SECOND = WORKER.replace("CPU:0", "CPU:1")
@@ -83,8 +88,12 @@ def test_pulls_to_two_devices_have_one_order_of_which_each_channel_keeps_its_par
 
 
 def test_a_device_can_be_asked_for() -> None:
+    """Or a task, with all of its devices."""
     ops = {"begin": 1.0, **LATE}
-    assert order_of(planned(pulled(), ops, device=SECOND)) == {Channel(SERVER, SECOND): ["w", "v"]}
+    part = {Channel(SERVER, SECOND): ["w", "v"]}
+    assert order_of(planned(pulled(), ops, device=SECOND)) == part
+    whole = planned(pulled(), ops, device=home_of(SECOND))
+    assert order_of(whole) == part | {Channel(SERVER, WORKER): ["x"]}
 
 
 def test_what_the_second_device_computes_must_be_known() -> None:
@@ -102,3 +111,33 @@ def test_the_load_of_a_worker_is_that_of_all_its_devices() -> None:
     view, transfers, costs = job(pulled(), {"begin": 1.0, **LATE})
     load = step_load(view, home_of(WORKER), transfers, Network(costs))
     assert (load.compute_seconds, len(load.pulls), len(load.pushes)) == (4.0, 3, 0)
+
+
+def test_a_function_on_two_devices_is_traced_and_planned_for_every_worker() -> None:
+    """What another worker saw of its second device tells of this one's."""
+    tasks = [f"/job:worker/replica:0/task:{i}" for i in range(2)]
+    view = GraphView.of(*pulled().partitions.values())
+    function = FunctionGraph("f", WORKER, view, find_transfers(view).data)
+    assert {t.key.node for t in function.pulls} == {"v", "w", "x"}
+    trace = control_pb2.Trace(functions={7: "f"})
+    for name, seconds in {"begin": 1.0, **LATE}.items():
+        trace.ops.add(function="f", node=name, op="AddN", count=1, min_seconds=seconds)
+    for device in ("CPU:0", "CPU:1"):
+        trace.channels.add(source_device=SERVER, destination_device=f"{tasks[1]}/device:{device}")
+    for end, t in enumerate(function.pulls, 1):
+        channel = int(t.channel.destination == SECOND)
+        trace.arrivals.add(step=7, channel=channel, edge=t.edge, bytes=100, arrived_nanos=end * 10**9)
+    costed = function_costs(function, [TaskTrace.of(tasks[1], trace)])
+    assert [t.bytes for t in costed.transfers] == [100, 100, 100]
+    plan = plan_function(costed, "tac", tasks)
+    parts = {"CPU:0": ["x"], "CPU:1": ["w", "v"]}
+    assert order_of(plan) == {
+        Channel(SERVER, f"{task}/device:{device}"): part for task in tasks for device, part in parts.items()
+    }
+
+
+def test_a_function_runs_on_the_first_gpu_of_a_worker_that_has_one() -> None:
+    tasks = [home_of(WORKER)]
+    assert JobDevices((SERVER, WORKER, SECOND), tasks).runner == WORKER
+    assert JobDevices((SERVER, WORKER, GPU), tasks).runner == GPU
+    assert JobDevices((SERVER.replace("CPU", "GPU"), WORKER), tasks).runner == WORKER

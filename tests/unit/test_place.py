@@ -215,6 +215,15 @@ def test_what_would_follow_a_gpu_is_refused() -> None:
         graph.placed(*CPUS, GPU)
 
 
+def test_a_function_prefers_its_own_cpu_to_all_gpus() -> None:
+    graph = Graph()
+    graph.op("x", "_Arg")
+    graph.op("y", "Tanh", "x")
+    assert graph.placed(*CPUS, GPU, default=CPUS[1], soft=True) == {"x": CPUS[1], "y": CPUS[1]}
+    with pytest.raises(GraphError, match="'x'"):
+        graph.placed(*CPUS, GPU, default=GPU, soft=True)
+
+
 def test_an_argument_that_is_on_a_gpu_keeps_who_takes_its_handle_there() -> None:
     graph = Graph()
     argument = graph.op("v", "_Arg", device=GPU)

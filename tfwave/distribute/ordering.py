@@ -20,6 +20,8 @@ from tfwave.runtime.control.tf_config import (
     read_tf_config,
 )
 from tfwave.runtime.coordinator import coordinator_of
+from tfwave.runtime.job_devices import job_devices
+from tfwave.runtime.variables import cluster_of
 
 Enforcer = Literal["auto", "hook", "proxy"]
 
@@ -113,9 +115,9 @@ def _scheduled(
     strategy: Any, control: Mapping[str, Sequence[str]] | None, credentials: Credentials | None
 ) -> tuple[Schedule, Servers]:
     """A schedule that has not begun, and the servers that it is for."""
-    spec = strategy._cluster_resolver.cluster_spec().as_dict()
+    spec = cluster_of(strategy)
     servers = Servers(control_addresses(_config(spec, control)), credentials or find_credentials())
-    return Schedule(coordinator_of(strategy), servers, len(spec["worker"])), servers
+    return Schedule(coordinator_of(strategy), servers, job_devices(strategy)), servers
 
 
 def _config(spec: Mapping[str, Sequence[str]], control: Mapping[str, Sequence[str]] | None) -> TfConfig:

@@ -21,7 +21,7 @@ def plan_bundle(
     Args:
         bundle: what was captured.
         policy: "tic", "tac", "fifo", "random" or "reverse".
-        device: plan only what arrives there; default: every device that pulls.
+        device: plan only what arrives there, or at any device of that task; default: every device that pulls.
         seed: of "random".
         workers: how many run what was captured, each by itself, as in asynchronous training: a bundle knows of one.
 

@@ -37,7 +37,7 @@ class PlanRequest:
     Attributes:
         policy: by name.
         seed: of "random" and "search".
-        device: plan only what arrives there; default: every device that pulls.
+        device: plan only what arrives there, or at any device of that task; default: every device that pulls.
         workers: how many run the graph, each by itself, as in asynchronous training: the verdict depends on it.
     """
 
@@ -144,9 +144,10 @@ def _destinations(
         )
     if device is None:
         return pulling
-    if device not in there:
+    asked_for = frozenset(d for d in there if device in {d, home_of(d)})
+    if not asked_for:
         raise GraphError(f"no transfer arrives at device '{device}'; choose one of {', '.join(there)}")
-    return frozenset({device})
+    return asked_for
 
 
 def _predict(

@@ -104,6 +104,7 @@ class DeviceSet:
     def __init__(self, devices: Iterable[DeviceName], client: DeviceName, *, prefer_client: bool) -> None:
         """Know `devices` and `client`; a function prefers its own device (`client`) to all."""
         self.client = client
+        self.own = client if prefer_client else None
         ranked = sorted({str(d): d for d in (*devices, client)}.items())
         self._ranked = sorted(
             [device for _, device in ranked],

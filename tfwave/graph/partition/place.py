@@ -90,8 +90,8 @@ class _Placer:
     if its group allows; else cases 1 and 4.
 
     Of CPUs that is all. A GPU has kernels of some ops only, and which they are is not known here. So where it could
-    be one, a node is placed only by an explicit device without soft placement, by the runtime's own pin, or, in
-    cases 2, 3 and 5, on a CPU. That is what TensorFlow's source says: it never ran on a GPU.
+    be one, a node is placed only by an explicit device without soft placement, by the runtime's own pin, or on a
+    CPU: a function's own, or that of cases 2, 3 and 5. So TensorFlow's source says: it never ran on a GPU.
     """
 
     def __init__(self, wiring: Wiring, devices: DeviceSet, *, soft: bool) -> None:
@@ -120,11 +120,7 @@ class _Placer:
         root = self._groups.root(node)
         device = self._chosen.get(root)
         if device is None:
-            candidates = self._allowed(node, root)
-            if self._is_certain(root, wish, candidates):
-                device = self._chosen[root] = wish if wish in candidates else candidates[0]
-            else:
-                raise self._uncertain(node, candidates)
+            device = self._chosen[root] = self._choice(node, root, wish)
         self._devices[node] = device
 
     def _is_generator(self, node: int) -> bool:
@@ -165,13 +161,15 @@ class _Placer:
             raise self._unsatisfiable(node, spec)
         return allowed
 
-    def _is_certain(self, root: int, wish: str, candidates: Sequence[str]) -> bool:
-        """Does it not matter of which ops a device that is no CPU has kernels?"""
-        kinds = {parse_device(device).kind for device in ([wish] if wish in candidates else candidates)}
-        if kinds == {CPU}:
-            return True
-        asked_for = bool(self._groups.requested(root).kind)
-        return asked_for and (not self._soft or self._groups.is_pinned(root))
+    def _choice(self, node: int, root: int, wish: str) -> str:
+        candidates = self._allowed(node, root)
+        chosen = wish if wish in candidates else candidates[0]
+        rivals = [chosen] if chosen in {wish, str(self._set.own)} else candidates
+        if any(parse_device(device).kind != CPU for device in rivals):
+            asked_for = bool(self._groups.requested(root).kind)
+            if not asked_for or (self._soft and not self._groups.is_pinned(root)):
+                raise self._uncertain(node, candidates)
+        return chosen
 
     def _uncertain(self, node: int, candidates: Sequence[str]) -> GraphError:
         name, op = self._wiring.names[node], self._wiring.ops[node]
