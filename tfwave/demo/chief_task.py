@@ -1,7 +1,7 @@
 """The first worker of a demo, and the client of its job.
 
-Asked {"do": "start", "cluster": {job: [address]}, "model": str, "image": int, "batch": int}, it serves, builds
-the job and initialises it. Then, as often as asked:
+Asked {"do": "start", "cluster": {job: [address]}, "model": str, "image": int, "batch": int, "device": str}, it
+serves, builds the job and initialises it. Then, as often as asked:
 {"do": "run", "steps": n} answers {"steps": [[seconds of each worker]], "digest": sha256 of all outputs};
 {"do": "capture", "steps": n, "warmup": n, "out": path} writes a bundle.
 A request that fails answers {"error": message}.
@@ -16,7 +16,7 @@ from typing import Any
 
 from tfwave.capture.session import capture_run
 from tfwave.demo.child import Channel
-from tfwave.demo.model import Job, build_job
+from tfwave.demo.model import Job, build_job, server_config
 from tfwave.errors import TfwaveError
 
 MODULE = "tfwave.demo.chief_task"
@@ -33,8 +33,11 @@ class Chief:
         tensorflow: Any = importlib.import_module("tensorflow")
         v1: Any = tensorflow.compat.v1
         cluster = request["cluster"]
-        self._server: Any = tensorflow.distribute.Server(cluster, job_name="worker", task_index=0)
-        self._job: Job = build_job(cluster, request["model"], request["image"], request["batch"])
+        device = request["device"]
+        self._server: Any = tensorflow.distribute.Server(
+            cluster, job_name="worker", task_index=0, config=server_config(device)
+        )
+        self._job: Job = build_job(cluster, request["model"], request["image"], request["batch"], device)
         config = v1.ConfigProto(operation_timeout_in_ms=_STEP_SECONDS * 1000)
         self._session: Any = v1.Session(self._server.target, graph=self._job.graph, config=config)
         self._session.run(self._job.initializer)

@@ -22,7 +22,10 @@ _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 @dataclass(frozen=True)
 class DemoJob:
-    """What a demo runs: its cluster, its link (bits per second, into and out of each host) and its model."""
+    """What a demo runs: its cluster, its link (bits per second, into and out of each host) and its model.
+
+    `device` is that of each worker which computes; on GPUs it never ran.
+    """
 
     servers: int
     workers: int
@@ -30,6 +33,7 @@ class DemoJob:
     model: str
     image: int
     batch: int
+    device: str = "CPU:0"
     hooked: bool = True
     """Without a hook the servers are stock TensorFlow, and nothing can be installed."""
 
@@ -90,9 +94,8 @@ class DemoCluster:
         """Build the job on a cluster whose servers are up, and limit its link if the network does not."""
         for control in self._controls:
             control.configure(bytes_per_second=self.network.pacing_bytes_per_second)
-        self._ask(
-            START_SECONDS, do="start", cluster=cluster, model=job.model, image=job.image, batch=job.batch
-        )
+        model = {"model": job.model, "image": job.image, "batch": job.batch, "device": job.device}
+        self._ask(START_SECONDS, do="start", cluster=cluster, **model)
 
     def _ask(self, seconds: float, **request: object) -> dict[str, Any]:
         answer = self._chief.request(request, seconds)
@@ -120,7 +123,7 @@ def demo_cluster(job: DemoJob, directory: Path) -> Generator[DemoCluster]:
         sockets = directory if job.hooked else None
         started = [_start_server(tasks, host, cluster, "ps", i, sockets) for i, host in enumerate(servers)]
         for i, host in enumerate(workers[1:], 1):
-            started.append(_start_server(tasks, host, cluster, "worker", i, None))
+            started.append(_start_server(tasks, host, cluster, "worker", i, None, job.device))
         chief = tasks.start("worker0", workers[0], chief_task.MODULE, _QUIET)
         addresses = [task.receive(START_SECONDS)["control"] for task in started]
         controls = [stack.enter_context(ControlClient(a)) for a in addresses if a]
@@ -134,7 +137,13 @@ def _address(network: Network, host: str) -> str:
 
 
 def _start_server(  # noqa: PLR0913, PLR0917
-    tasks: Tasks, host: str, cluster: dict[str, list[str]], job: str, index: int, sockets: Path | None
+    tasks: Tasks,
+    host: str,
+    cluster: dict[str, list[str]],
+    job: str,
+    index: int,
+    sockets: Path | None,
+    device: str = "CPU:0",
 ) -> Task:
     task = tasks.start(f"{job}{index}", host, server_task.MODULE, _QUIET)
     control = server_task.control_address(sockets, job, index) if sockets else None
@@ -145,6 +154,7 @@ def _start_server(  # noqa: PLR0913, PLR0917
             "task": index,
             "enforcer": "hook" if sockets else None,
             "control": control,
+            "device": device,
         }
     )
     return task

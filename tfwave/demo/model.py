@@ -21,6 +21,7 @@ _VGG16_CONVOLUTIONS = (
 )
 """Filters and stride."""
 
+_DEVICE = re.compile(r"(CPU|GPU):[0-9]{1,3}")
 _APPLICATION = re.compile(r" import ([A-Z]\w*)$", re.MULTILINE)
 
 
@@ -35,8 +36,8 @@ class Job:
     """Seconds since the epoch, by the worker's clock."""
 
 
-def build_job(cluster: dict[str, list[str]], model: str, image: int, batch: int) -> Job:
-    """Inference of `batch` images of `image` x `image` pixels on each worker, in one step.
+def build_job(cluster: dict[str, list[str]], model: str, image: int, batch: int, device: str) -> Job:
+    """Inference of `batch` images of `image` x `image` pixels on a device of each worker, in one step.
 
     Raises:
         EnvironmentUnsupported: tf_keras is not installed.
@@ -52,19 +53,27 @@ def build_job(cluster: dict[str, list[str]], model: str, image: int, batch: int)
         outputs: list[Any] = []
         times: list[Any] = []
         for worker in range(len(cluster["worker"])):
-            with v1.device(_placement(v1, cluster, worker)):
+            task = f"/job:worker/task:{worker}"
+            with v1.device(_placement(v1, cluster, task, device)):
                 images = tensorflow.random.stateless_uniform([batch, image, image, 3], seed=[worker, 7])
                 if network is None:
                     network = make(image)
                 output = network(images, training=False)
-                with tensorflow.control_dependencies([output]):
+                with tensorflow.control_dependencies([output]), v1.device(f"{task}/device:CPU:0"):
                     times.append(tensorflow.timestamp())
                 outputs.append(output)
         return Job(graph, v1.global_variables_initializer(), outputs, times)
 
 
-def _placement(v1: Any, cluster: dict[str, list[str]], worker: int) -> Any:
-    return v1.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{worker}")
+def _placement(v1: Any, cluster: dict[str, list[str]], task: str, device: str) -> Callable[[Any], str]:
+    """Variables on the servers, and all that is on the worker on its device."""
+    setter: Any = v1.train.replica_device_setter(cluster=cluster, worker_device=task)
+
+    def place(op: Any) -> str:
+        chosen = str(setter(op))
+        return f"{chosen}/device:{device}" if chosen == task else chosen
+
+    return place
 
 
 def network_maker(name: str) -> Callable[[int], Any]:
@@ -101,6 +110,24 @@ def check_model(name: str) -> None:
     there = [VGG16_LIKE, *_applications()]
     if name not in there:
         raise TfwaveError(f"the demo has no model '{name}': choose one of {', '.join(there)}")
+
+
+def check_device(name: str) -> None:
+    """Refuse what is no device of a worker, such as CPU:1 or GPU:0.
+
+    Raises:
+        TfwaveError: it is none.
+    """
+    if not _DEVICE.fullmatch(name):
+        raise TfwaveError(f"'{name}' is no device of a worker: write CPU:1, or GPU:0")
+
+
+def server_config(device: str) -> Any:
+    """What a worker's server needs to have a device: its number of CPU devices. GPUs are there, or are not."""
+    config: Any = importlib.import_module("tensorflow").compat.v1.ConfigProto()
+    kind, _, number = device.partition(":")
+    config.device_count["CPU"] = int(number) + 1 if kind == "CPU" else 1
+    return config
 
 
 def _applications() -> list[str]:
