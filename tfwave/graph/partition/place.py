@@ -176,7 +176,7 @@ class _Placer:
         return GraphError(
             f"where node '{name}' ({op}) runs depends on TensorFlow's kernels, which are not known here: it may be "
             f"[{', '.join(candidates)}], or with soft placement elsewhere; name its device and do without soft "
-            "placement, or capture the job, which tells where it ran"
+            "placement, leave out devices that the job does not have, or capture it, which tells where it ran"
         )
 
     def _unsatisfiable(self, node: int, spec: DeviceName) -> GraphError:
