@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from tests.coordinated import Function
 from tests.graphs import SERVERS, WORKER, Builder, by_name
-from tfwave.capture.function import FunctionGraph
+from tfwave.capture.function import FunctionGraph, cut_function
 from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import TaskTrace, function_costs
 from tfwave.cost.network import Network
 from tfwave.cost.table import Costs
-from tfwave.errors import MissingCost
+from tfwave.errors import GraphError, MissingCost
 from tfwave.graph.names import Channel, home_of
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
@@ -141,3 +142,15 @@ def test_a_function_runs_on_the_first_gpu_of_a_worker_that_has_one() -> None:
     assert JobDevices((SERVER, WORKER, SECOND), tasks).runner == WORKER
     assert JobDevices((SERVER, WORKER, GPU), tasks).runner == GPU
     assert JobDevices((SERVER.replace("CPU", "GPU"), WORKER), tasks).runner == WORKER
+
+
+def test_a_function_on_a_gpu_is_cut_where_its_devices_are_certain() -> None:
+    function = Function("f")
+    on_gpu = function.graph.as_graph_def()
+    for node in on_gpu.node:
+        node.device = node.device.replace(WORKER, GPU)
+    function.graph.as_graph_def = lambda: on_gpu
+    job = JobDevices((SERVER, WORKER, GPU), [home_of(WORKER)], soft=False)
+    assert {t.channel for t in cut_function(function, job).pulls} == {Channel(SERVER, GPU)}
+    with pytest.raises(GraphError, match=r"'sum' \(AddN\) .*GPU:0"):
+        cut_function(function, replace(job, soft=True))

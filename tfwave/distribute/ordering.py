@@ -49,10 +49,10 @@ def order(  # noqa: PLR0913
     its own. An order that is not kept, or that makes steps slower each time that it is compared, is taken back
     with a warning.
 
-    A worker may have several devices: what they pull has one order, by what all of them compute, and each channel, a
-    pair of devices, keeps its own part of it. It never ran on a GPU. Where a worker has one, a function whose nodes do
-    not all name their devices, or run with TensorFlow's soft placement, stays unordered, with a warning that names a
-    node.
+    A worker may have several devices: what they pull has one order, by what all of them compute, and each channel,
+    a pair of devices, keeps its own part of it. It never ran on a GPU: where a worker has one, a function whose
+    nodes do not all name their devices, or that runs with TensorFlow's soft placement, stays unordered, with a
+    warning that names such a node.
 
     All parameter servers and workers must be tfwave servers (`python -m tfwave.server`, or `tfwave.Server`). Do
     this before the first step: a worker cannot order a function that it has run before.
