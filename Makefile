@@ -24,9 +24,9 @@ test: .venv/.ready check ## check, then run all tests
 	@echo '== pytest: cluster (links of a set rate, one test at a time)'
 	@$(PYTEST) $(MEASURES)
 
-test-long: .venv/.ready ## run the tests of ResNet50 at its full width
-	@echo '== pytest: numerics (ResNet50 with all channels)'
-	@TFWAVE_TEST_SHARE=1 $(PYTEST) $(WIDE) -k resnet50 -n 2 --dist loadgroup
+test-long: .venv/.ready ## run the tests of large networks at their full width
+	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all channels)'
+	@TFWAVE_TEST_SHARE=1 $(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup
 
 check: .venv/.ready ## lint, format, types, layers: changes nothing
 	@echo '== ruff check'

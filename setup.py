@@ -13,7 +13,6 @@ TEST = [
     *PLOT,
     "griffelib>=2.0",
     "hypothesis>=6.100",
-    "networkx>=3.2",
     "pytest>=8.2",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.6",
@@ -41,6 +40,7 @@ setup(
     install_requires=[
         "filelock>=3.12",
         "grpcio>=1.62",
+        "networkx>=3.2",
         "numpy>=1.26",
         "platformdirs>=4",
         "protobuf>=5,<8",

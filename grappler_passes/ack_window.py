@@ -122,7 +122,8 @@ class _Survey:
         self._devices = place(graph.item, soft=True, view=graph.view)
         self._ops = OpTable.of(graph.item.graph)
         self._conditional = in_control_flow(self._view)
-        fetched = [self._index[parse_input(name).node] for name in graph.item.fetches]
+        self._fetched = {parse_input(name) for name in graph.item.fetches}
+        fetched = [self._index[name.node] for name in self._fetched]
         self._needed = upstream_of(self._view, fetched) if fetched else frozenset(range(len(self._view)))
         self._destinations: dict[tuple[str, int], list[str]] = defaultdict(list)
         for key in sorted(planned):
@@ -136,7 +137,7 @@ class _Survey:
         """Why a transfer cannot be gated; empty if it can.
 
         Case 1: its source does not run exactly once. Case 2: it is no plain tensor. Case 3: TensorFlow moves it
-        only for what a call or a branch holds.
+        only for what a call or a branch holds. Case 4: it moves it only because it is fetched.
 
         Raises:
             GraphError: the note is on another node, or names an output that is not there or does not cross.
@@ -152,9 +153,11 @@ class _Survey:
             return ""
         if any(self._ops.calls_functions(self._view.nodes[n]) for n in self._view.fanouts[source]):
             return "read in functions or branches alone"
+        if (key.node, key.port) in self._fetched:
+            return "only fetched"
         raise GraphError(
-            f"nothing on {key.channel.destination} reads '{key.node}:{key.port}': "
-            "the plan was made for another graph"
+            f"nothing on {key.channel.destination} reads '{key.node}:{key.port}': the plan was made for another "
+            "graph, or for a call that fetches it (--fetch)"
         )
 
     def gated(self, entry: Annotation) -> _Gated:

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
 from tfwave.graph.access import Resource
-from tfwave.graph.flow_regions import flow_regions, is_entry
 from tfwave.graph.marks import BARRIER_OP, added_by
-from tfwave.graph.partition.colocate import PINNED_OPS
-from tfwave.graph.reach import in_control_flow, reached
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
+from tfwave.plan.groups import Groups
+from tfwave.plan.merged import check_merged, slots_of
+from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import AttrValue
+from tfwave.rewrite.barrier_edges import BarrierEdges
+from tfwave.rewrite.grouped import GroupedNodes
 from tfwave.rewrite.meetings import find_meetings
 
 
@@ -27,6 +29,11 @@ class CounterBarrier(GraphPass):
     them), and the roots of the second (they wait for no other node of the group) wait for it (Waterwave, section 4,
     figure 6).
 
+    Without `groups`, those of a plan of ``tfwave colocate`` are taken: each of its slots is a group. The graph is
+    then what ``tfwave merge`` makes of the jobs that were planned. A node that waits for one of a later group goes
+    there: TensorFlow's optimizer, by whose graph the plan was made, takes edges out. Constants, handles, what is
+    fed and what initialisers need wait for nothing, so that an initialiser runs no step.
+
     With `job`, the barriers also ask the ledger of the process that runs the graph to let that job's next group
     begin, and one of them stands before the first group, which may then be the only one.
 
@@ -34,59 +41,91 @@ class CounterBarrier(GraphPass):
     (Switch, Enter) and its ends (Merge, Exit): a node in it that nothing outside leads to, and one that leads
     nowhere, keep no barrier.
 
-    All groups should belong to one step: who runs a node of a later group, runs all earlier groups as well.
+    What TensorFlow's optimizer may compute in one kernel stays so, as its rounding is another one: a convolution or
+    product with its bias, sum, normalisation and activation, or a chain of sums. Such nodes are in the latest group
+    of any of them, with what waits for them, and Identities before the first and behind the last take the place of
+    control edges. That is so where each of them alone reads the one before. What the optimizer makes of larger
+    patterns, such as a layer normalisation of single ops, a barrier in their midst can keep it from, and they may
+    round otherwise. A `job` has no such limit: its barriers come behind the optimizer.
 
-    Barriers are nothing but control edges: each node runs as often as before, on the same inputs. Where a graph
+    All groups should belong to one step: who runs a node of a later group, runs all earlier groups as well. So of
+    merged jobs run the steps of all in one call.
+
+    Barriers change no node's work: each runs as often as before, on the same inputs. Where a graph
     leaves open in which order a variable is read and changed, they choose one of the orders that it allows. Refused
     are barriers by which nodes could wait for each other for ever: what takes from a queue, a staging area or an
     accumulator before what gives to it, or a lock or collective before its peer.
 
     Raises:
-        PassError: fewer than two groups (with `job`: none), an empty one, or a node in two of them; or nodes that
-            meet at a queue or the like, and would wait for each other.
+        PassError: fewer than two groups (with `job`: none) and no plan that has jobs in one memory, an empty group,
+            or a node in two of them; or nodes that meet at a queue or the like, and would wait for each other.
+        PlanError: the graph is not that of the planned jobs, merged.
     """
 
-    groups: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, ...], ...] = ()
     job: str = ""
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         """Refuse groups that no barrier can part."""
+        if self._slots is not None:
+            return
         if len(self.groups) < (1 if self.job else 2) or not all(self.groups):
             least = "a group" if self.job else "two groups"
-            raise PassError(f"counter_barrier needs {least} or more, each with a node")
+            way_out = "" if self.groups else ", or a plan of `tfwave colocate BUNDLE... -o FILE`"
+            raise PassError(f"counter_barrier needs {least} or more, each with a node{way_out}")
         seen: set[str] = set()
         for name in (name for group in self.groups for name in group):
             if name in seen:
                 raise PassError(f"counter_barrier names the node '{name}' twice")
             seen.add(name)
 
+    @property
+    def _slots(self) -> Groups | None:
+        """Where these are the groups."""
+        return None if self.groups or self.job or self.plan is None else self.plan.groups
+
     def requires(self, view: GraphView) -> None:
-        """All nodes are there, and no branch or loop is in two groups."""
+        """All nodes are there, and groups, branches and loops do not contradict each other."""
+        if self._slots is not None:
+            check_merged(self._slots, view)
+            return
         there = set(view.names)
         for name in (name for group in self.groups for name in group):
             if name not in there:
                 raise GraphError(f"counter_barrier: the graph has no node '{name}'")
-        _Parts(view, self.groups)
+        self._grouped(view, self.groups)
 
     def run(self, graph: GraphRewriter) -> None:
         """Put one barrier between each two groups, and for a job one before the first."""
-        parts = _Parts(graph.view, self.groups)
-        _check_meetings(graph, parts)
+        groups = self.groups if self._slots is None else slots_of(self._slots, graph.view)
+        nodes = self._grouped(graph.view, groups)
+        _check_meetings(graph, nodes)
+        edges = BarrierEdges(graph, nodes)
         first = 0 if self.job else 1
         before: list[str] = []
-        for group in range(first, len(self.groups)):
-            barrier = f"tfwave/{self.name}/{self._digest}/{group - first}"
-            leaves = parts.leaves(group - 1) if group else []
+        for group in range(first, len(groups)):
+            barrier = self._barrier(groups, group - first)
+            leaves = [edges.end_of(node, barrier) for node in nodes.leaves(group - 1)] if group else []
             self._add(graph, barrier, group, leaves or before)
-            for node in parts.roots(group):
-                graph.add_control_edge(barrier, node)
+            for node in nodes.roots(group):
+                edges.hold(node, barrier)
             before = [barrier]
+        if not before:
+            graph.remark("the plan has all that runs in one slot, so that there is nothing to part")
 
-    @property
-    def _digest(self) -> str:
-        """Tells the barriers of one pass from those of another."""
-        text = json.dumps([self.job, *self.groups] if self.job else self.groups)
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+    def _grouped(self, view: GraphView, groups: Sequence[Sequence[str]]) -> GroupedNodes:
+        """The barriers of a job come behind TensorFlow's optimizer, which has made its kernels."""
+        if self.job:
+            return GroupedNodes.of_regions(view, groups)
+        if self._slots is not None or self._barrier(groups, 0) in view.names:
+            return GroupedNodes.settled(view, groups)
+        return GroupedNodes.of_kernels(view, groups)
+
+    def _barrier(self, groups: Sequence[Sequence[str]], number: int) -> str:
+        """Its name tells the barriers of one pass from those of another."""
+        text = json.dumps([self.job, *groups] if self.job else groups)
+        return f"tfwave/{self.name}/{hashlib.sha256(text.encode()).hexdigest()[:8]}/{number}"
 
     def _add(self, graph: GraphRewriter, name: str, group: int, leaves: Iterable[str]) -> None:
         """Grappler may have changed the one that is there: placed it, and taken out edges that add nothing."""
@@ -101,11 +140,11 @@ class CounterBarrier(GraphPass):
         graph.add_node(name, BARRIER_OP, waits, device=device, attrs=attrs)
 
 
-def _check_meetings(graph: GraphRewriter, parts: "_Parts") -> None:
+def _check_meetings(graph: GraphRewriter, nodes: GroupedNodes) -> None:
     meetings = find_meetings(graph.item, graph.view)
     pairs = ((one, other) for one in meetings for other in meetings if one.may_wait(other))
     for one, other in pairs:
-        if parts.orders(one.node, other.node):
+        if nodes.orders(one.node, other.node):
             names = [graph.view.names[meeting.node] for meeting in (one, other)]
             raise PassError(
                 f"counter_barrier: '{names[1]}' would wait for '{names[0]}', which may itself wait for it, as both "
@@ -116,69 +155,3 @@ def _check_meetings(graph: GraphRewriter, parts: "_Parts") -> None:
 def _in_words(places: Collection[Resource]) -> str:
     kind, _, name = min(places)
     return f"the {kind} '{name}'" if kind else "what is staged"
-
-
-class _Parts:
-    """The nodes of each group, with the branches and loops that are in it.
-
-    Raises:
-        GraphError: a branch or loop has nodes in two groups; names one of each.
-    """
-
-    def __init__(self, view: GraphView, groups: Sequence[Sequence[str]]) -> None:
-        self._view = view
-        self._inside = in_control_flow(view)
-        regions = flow_regions(view)
-        index = {name: i for i, name in enumerate(view.names)}
-        self._owner: dict[int, int] = {}
-        for number, group in enumerate(groups):
-            for name in group:
-                region = regions[index[name]]
-                if self._owner.setdefault(region, number) != number:
-                    first = next(n for n in groups[self._owner[region]] if regions[index[n]] == region)
-                    raise GraphError(
-                        f"counter_barrier: nodes '{first}' and '{name}' belong to one branch or loop, and are in "
-                        "two groups: put them into one"
-                    )
-        # TensorFlow keeps no control edge of arguments and results: they are the signature of a partition
-        self._group = [
-            -1 if node.op in PINNED_OPS else self._owner.get(region, -1)
-            for node, region in zip(view.nodes, regions, strict=True)
-        ]
-        self._members = [list[int]() for _ in groups]
-        for node in sorted(range(len(view)), key=lambda n: view.names[n]):
-            if self._group[node] >= 0:
-                self._members[self._group[node]].append(node)
-
-    def roots(self, group: int) -> list[str]:
-        """What waits for no other node of the group."""
-        return [
-            self._view.names[node]
-            for node in self._members[group]
-            if self._is_free(group, self._view.fanins[node]) and self._may_wait(node)
-        ]
-
-    def leaves(self, group: int) -> list[str]:
-        """What no other node of the group waits for."""
-        return [
-            self._view.names[node]
-            for node in self._members[group]
-            if self._is_free(group, self._view.fanouts[node]) and node not in self._inside
-        ]
-
-    def orders(self, first: int, second: int) -> bool:
-        """Would barriers let `second` wait for `first`, which it does not wait for by itself?"""
-        after = reached(self._view.fanouts.__getitem__, [first])
-        if second in after:
-            return False
-        before = reached(self._view.fanins.__getitem__, [second])
-        earliest = min((self._group[node] for node in after if self._group[node] >= 0), default=None)
-        latest = max((self._group[node] for node in before), default=-1)
-        return earliest is not None and earliest < latest
-
-    def _is_free(self, group: int, neighbours: Collection[int]) -> bool:
-        return all(self._group[other] != group for other in neighbours)
-
-    def _may_wait(self, node: int) -> bool:
-        """Is it outside of branches and loops, or an entry of one?"""
-        return node not in self._inside or is_entry(self._view, node, self._inside)

@@ -7,8 +7,8 @@ from tfwave.errors import GraphError, PassError
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
 from tfwave.passes.base import GraphPass
+from tfwave.rewrite.blocks.cuttable import WholeVariable, plan_split
 from tfwave.rewrite.blocks.layout import UNIT
-from tfwave.rewrite.blocks.variables import WholeVariable, plan_split
 from tfwave.rewrite.blocks.writer import BlockWriter
 from tfwave.sizes import in_words
 

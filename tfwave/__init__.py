@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tfwave import keras as keras
     from tfwave.bundle.bundle import Bundle as Bundle
     from tfwave.bundle.bundle import load_bundle as load_bundle
+    from tfwave.bundle.bundle import save_bundle as save_bundle
     from tfwave.capture.call import capture_function as capture_function
     from tfwave.capture.session import capture_run as capture_run
     from tfwave.capture.session import capture_session as capture_session
@@ -59,6 +60,7 @@ _HOMES = {
     "load_plan": "tfwave.plan.io",
     "parse_pipeline": "tfwave.passes.text",
     "plan_bundle": "tfwave.planner.captured",
+    "save_bundle": "tfwave.bundle.bundle",
     "save_plan": "tfwave.plan.io",
     "step_name": "tfwave.rewrite.steps.copies",
 }

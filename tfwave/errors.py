@@ -1,5 +1,16 @@
 """The errors tfwave raises. Each message names the thing at fault and the way out, in one line."""
 
+LONGEST_QUOTE = 200
+"""Characters that a message repeats of what it was given."""
+
+
+def excerpt(text: str, place: int = 0) -> str:
+    """What a message repeats of a text, in one line: all of it, or what is around a place, dots for the rest."""
+    start = max(0, min(place - LONGEST_QUOTE // 2, len(text) - LONGEST_QUOTE))
+    end = start + LONGEST_QUOTE
+    shown = " ".join(text[start:end].split())
+    return "..." * (start > 0) + shown + "..." * (end < len(text))
+
 
 class TfwaveError(Exception):
     """Base of all errors that tfwave raises on purpose; the CLI prints it and exits with code 2."""

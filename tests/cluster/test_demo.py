@@ -12,6 +12,7 @@ import pytest
 
 from tfwave.bundle.bundle import load_bundle
 from tfwave.demo.cluster import DemoJob
+from tfwave.demo.model import Replicas
 from tfwave.demo.network import NamespaceNetwork
 from tfwave.demo.run import Blocks, run_demo
 from tfwave.plan.io import load_plan
@@ -21,7 +22,7 @@ BLOCKS = Blocks(repeats=1, steps=3)
 
 
 def small(servers: int, workers: int, device: str) -> DemoJob:
-    return DemoJob(servers, workers, 400e6, "MobileNet", image=64, batch=2, device=device)
+    return DemoJob(servers, workers, 400e6, Replicas("MobileNet", image=64, batch=2, device=device))
 
 
 @pytest.fixture
@@ -42,6 +43,9 @@ def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, work
     assert unordered.inversion_share > 0.2
     assert result.outputs_equal
     assert result.live_steps == 0
+    figures = result.figures["ordered"]
+    assert figures.traced > 0
+    assert -0.5 <= figures.efficiency_median <= figures.efficiency <= 1.1
 
     bundle = load_bundle(out / "bundle")
     plan = load_plan(out / "plan.json")
@@ -55,7 +59,7 @@ def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, work
 
 def test_without_namespaces_the_hook_paces_the_link(short_path, monkeypatch):
     monkeypatch.setattr(NamespaceNetwork, "available", classmethod(lambda cls: "not root"))
-    job = DemoJob(1, 1, 200e6, "MobileNet", image=64, batch=1)
+    job = DemoJob(1, 1, 200e6, Replicas("MobileNet", image=64, batch=1))
     result = run_demo(job, BLOCKS, "tic", short_path / "run", lambda text: None)
     assert "not root" in result.network
     assert result.conformance["ordered"].exact

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.tensorflow
 LOGGED = {
     f"tfwave_{name}"
     for name in (
-        *("step_seconds", "efficiency", "inversions"),
-        *("exact_share", "planned_share", "released", "straggler"),
+        *("step_seconds", "efficiency", "efficiency_median", "inversions"),
+        *("exact_share", "planned_share", "released", "straggler", "straggler_median"),
     )
 }
 

@@ -61,6 +61,9 @@ COMMANDS = {
     "colocate_large_in_groups": f"colocate {_RESNET} {_RESNET} --memory 160MiB --json",
     "colocate_four": f"colocate {_GRU} {_GRU} {_GRU} {_RESNET} --memory 76MiB --json",
     "colocate_without_room": f"colocate {_GRU} {_RESNET} --memory 32MiB --json",
+    "colocate_by_algorithm_1": (
+        f"colocate {_GRU} {_GRU} --memory 20MiB --policy algorithm1 --split-size 1MiB"
+    ),
     "colocate_of_two_devices": f"colocate {_JOB} {_GRU} --memory 32MiB --json",
 }
 """Golden -> arguments; where a graph is given, the fetches of its step are added."""

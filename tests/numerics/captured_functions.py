@@ -24,9 +24,9 @@ def captured(job: Any, out: Path) -> dict[str, Any]:
     peaks: list[int] = []
     timed = call.timed
 
-    def measured(run: Any) -> Any:
+    def measured(run: Any, worked_seconds: Any) -> Any:
         forget_peak()
-        found = timed(run)
+        found = timed(run, worked_seconds)
         peaks.append(peak())
         return found
 

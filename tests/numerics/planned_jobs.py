@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from tests.numerics.colocated_jobs import Session, Trained, batches, losses
-from tfwave.bundle.bundle import load_bundle
+from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.capture.call import capture_function
 from tfwave.capture.session import capture_run
 from tfwave.colocate import Job, Results, captured_step, run
 from tfwave.errors import PlanError
-from tfwave.memory.colocation import Colocation
+from tfwave.memory.colocation import Colocation, colocate
 from tfwave.memory.groups import levelled
 from tfwave.memory.schedule import in_turn
 from tfwave.plan.fingerprint import graph_print
@@ -50,6 +50,7 @@ def told(results: Results) -> dict[str, Any]:
         "losses": {name: losses(result.values) for name, result in results.items()},
         "errors": {name: str(result.error) for name, result in results.items() if result.error},
         "groups": {each.job.name: len(each.job.groups) for each in groups.jobs} if groups else {},
+        "resident": {each.job.name: each.job.resident for each in groups.jobs} if groups else {},
         "admitted": results.figures.admitted if results.figures else 0,
         "released": results.figures.released if results.figures else 0,
     }
@@ -67,6 +68,17 @@ def captured(place: Path) -> Plan:
     jobs = tuple(step.in_groups(groups) for step, groups in zip(steps, cut, strict=True))
     graphs = {step.name: graph_print(step.view) for step in steps}
     return Plan(groups=Colocation(jobs, in_turn(jobs), WIDE).section(graphs))
+
+
+def replanned(results: Results, place: Path) -> Plan:
+    """From what was traced, by way of files."""
+    assert results.plan is not None
+    assert results.plan.groups is not None
+    for name, bundle in results.bundles.items():
+        save_bundle(bundle, place / f"measured_{name}")
+    steps = [captured_step(name, load_bundle(place / f"measured_{name}")) for name in KINDS]
+    plan = colocate(steps, results.plan.groups.limit_bytes)
+    return Plan(groups=plan.section({step.name: graph_print(step.view) for step in steps}))
 
 
 def refused(names: Iterable[str], plan: Plan) -> str:
@@ -87,6 +99,7 @@ def main() -> None:
         assert measured.plan is not None
         save_plan(measured.plan, place / "plan.json")
         found["measured"] = told(measured)
+        found["replanned"] = replanned(measured, place) == measured.plan
         gc.collect()
         found["again"] = told(trained(fresh(), place / "plan.json"))
         gc.collect()

@@ -6,6 +6,7 @@ import pytest
 
 from tests.numerics.test_colocate import said_by
 
+BATCH, LAYERS, WIDTH = 1024, 6, 256
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
 
 
@@ -26,6 +27,16 @@ def test_a_plan_that_was_saved_takes_the_place_of_the_measurement(found: dict[st
     groups = found["measured"]["groups"]
     assert found["again"]["groups"] == groups
     assert found["again"]["admitted"] - found["measured"]["admitted"] == 3 * sum(groups.values())
+
+
+def test_what_a_job_holds_between_its_steps_is_its_own(found: dict[str, Any]) -> None:
+    """The batch and the weights; of the session's, the momentum, too."""
+    batch, weights = 4 * BATCH * WIDTH, 4 * LAYERS * WIDTH * WIDTH
+    assert found["measured"]["resident"] == {"function": batch + weights, "session": batch + 2 * weights}
+
+
+def test_what_was_traced_is_a_bundle_from_which_the_same_is_planned(found: dict[str, Any]) -> None:
+    assert found["replanned"] is True
 
 
 def test_a_plan_of_captures_fits_the_live_jobs(found: dict[str, Any]) -> None:

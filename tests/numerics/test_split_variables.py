@@ -26,7 +26,7 @@ from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.passes.pipeline import Pipeline
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tfwave.rewrite.blocks.variables import plan_split
+from tfwave.rewrite.blocks.cuttable import plan_split
 
 pytestmark = pytest.mark.tensorflow
 

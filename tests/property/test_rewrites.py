@@ -87,6 +87,8 @@ def test_control_edges_chain_the_receivers_of_a_channel(seed: int) -> None:
 @given(SEEDS, st.integers(2, 4))
 def test_a_barrier_orders_its_groups(seed: int, count: int) -> None:
     item = joined(random_job(random.Random(seed)))
+    for node in item.graph.node:
+        node.op = node.op.replace("AddN", "Pack")  # sums may be one kernel, which is in one group
     view = GraphView.of(item.graph)
     names = [view.names[i] for i in view.topological_order]
     size = max(1, len(names) // count)

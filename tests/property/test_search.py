@@ -10,10 +10,10 @@ from tests.property.oracle import oracle_of
 from tfwave.graph.transfer import Transfer
 from tfwave.order.baselines import place
 from tfwave.order.deps import bits
+from tfwave.order.device_step import Step
 from tfwave.order.insertion import Sequences
 from tfwave.order.problem import Problem, problem_of
 from tfwave.order.registry import find_policy
-from tfwave.order.replay import Step
 from tfwave.order.urgency import by_urgency
 from tfwave.sim.makespan import makespan
 

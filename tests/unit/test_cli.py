@@ -102,7 +102,7 @@ def test_seeds_choose_among_random_orders(tfwave: Command, graph: Path) -> None:
 
 
 def test_tac_needs_costs(tfwave: Command, graph: Path) -> None:
-    refused(tfwave("plan", graph), "'tac' needs times", "--costs FILE", "--policy tic")
+    refused(tfwave("plan", graph), "'tac' needs times", "--costs FILE", "choose the policy 'tic'")
 
 
 def test_a_missing_cost_names_the_node_and_may_be_estimated(
@@ -157,7 +157,11 @@ def test_inspect_shows_a_bundle(tfwave: Command, bundle: Path) -> None:
     assert found["capture"]["steps"] == 2
     assert found["capture"]["missing_transfer_events"] == 0
     assert len(found["capture"]["links"]) == 2
+    iterations = found["capture"]["iterations"]
+    assert [(i["step"], round(i["efficiency"], 2)) for i in iterations] == [(0, 1.0), (1, 1.0)]
+    assert all(i["lower_seconds"] <= i["seconds"] < i["upper_seconds"] for i in iterations)
     ran = tfwave("inspect", bundle)
+    assert "traced steps by their own times" in ran.out
     assert ran.code == 0
     assert "2 steps, median 40.00 ms, 0 transfer events lost" in ran.out.replace("\n", " ")
     assert "2.9 MiB │" in ran.out

@@ -85,6 +85,67 @@ def test_a_graph_that_is_not_cut_yet_is_planned_and_rewritten(tfwave: Command, t
         assert tfwave("diff", uncut, tmp_path / "back.pb").code == 0
 
 
+@pytest.fixture
+def uncut(tmp_path: Path) -> Path:
+    file = tmp_path / "uncut.pb"
+    file.write_bytes(random_uncut(random.Random(5)).graph.SerializeToString(deterministic=True))
+    return file
+
+
+FETCH = ("--fetch", "total:0")
+
+
+def test_one_command_plans_and_rewrites(tfwave: Command, uncut: Path, tmp_path: Path) -> None:
+    plan, two, one, back = (tmp_path / name for name in ("plan.json", "two.pb", "one.pb", "back.pb"))
+    assert tfwave("plan", uncut, "--policy", "tic", *FETCH, "-o", plan).code == 0
+    given = ("--plan", plan, "--passes", "recv_priority,ack_window{window=2}")
+    assert tfwave("rewrite", uncut, *given, *FETCH, "-o", two).code == 0
+    asked = ("--passes", "recv_priority{policy=tic},ack_window{window=2}")
+    assert tfwave("rewrite", uncut, *asked, *FETCH, "-o", one).code == 0
+    assert one.read_bytes() == two.read_bytes() != uncut.read_bytes()
+    assert tfwave("diff", uncut, one).code == 1
+    assert tfwave("undo", one, "-o", back).code == 0
+    assert tfwave("diff", uncut, back).code == 0
+
+
+def test_times_for_a_policy_come_from_a_file(tfwave: Command, graph: Path, tmp_path: Path) -> None:
+    costs, plan, two, one = (tmp_path / name for name in ("costs.json", "plan.json", "two.pb", "one.pb"))
+    names = {node.name: node.op for node in load_graph(graph).graph.node}
+    seconds = {
+        "ops": {name: 1.0 for name, op in names.items() if op != "_Recv"},
+        "transfers": {name: 2.0 for name, op in names.items() if op == "_Recv"},
+    }
+    costs.write_text(json.dumps(seconds))
+    assert tfwave("plan", graph, "--costs", costs, "-o", plan).code == 0
+    assert tfwave("rewrite", graph, "--plan", plan, "--passes", "recv_priority", "-o", two).code == 0
+    asked = ("--passes", "recv_priority{policy=tac}", "--costs", costs)
+    assert tfwave("rewrite", graph, *asked, "-o", one).code == 0
+    noted = [annotated_orders(GraphView.of(load_graph(file).graph)) for file in (one, two)]
+    assert noted[0] == noted[1]
+    seconds["ops"].pop("b")
+    costs.write_text(json.dumps(seconds))
+    missed = tfwave("rewrite", graph, *asked, "-o", one)
+    assert (missed.code, "'b'" in missed.err) == (2, True)
+
+
+def test_all_partitions_of_a_bundle_take_one_plan(tfwave: Command, bundle: Path, tmp_path: Path) -> None:
+    plan, two, one = tmp_path / "plan.json", tmp_path / "two", tmp_path / "one"
+    tfwave("plan", bundle, "-o", plan)
+    assert tfwave("rewrite", bundle, "--plan", plan, "--passes", "recv_priority", "-o", two).code == 0
+    assert tfwave("rewrite", bundle, "--passes", "recv_priority{policy=tac}", "-o", one).code == 0
+    assert annotated_orders(load_bundle(one).view)
+    assert load_bundle(one).graphs == load_bundle(two).graphs
+
+
+def test_passes_may_come_from_a_file(tfwave: Command, uncut: Path, tmp_path: Path) -> None:
+    file, long, short = tmp_path / "passes.txt", tmp_path / "long.pb", tmp_path / "short.pb"
+    file.write_text("recv_priority{policy=tic},\n  ack_window{\n    window=2\n  }\n")
+    assert tfwave("rewrite", uncut, "--passes-file", file, "-o", long).code == 0
+    text = "recv_priority{policy=tic},ack_window{window=2}"
+    assert tfwave("rewrite", uncut, "--passes", text, "-o", short).code == 0
+    assert long.read_bytes() == short.read_bytes()
+
+
 @pytest.mark.parametrize("out", ["{bundle}", "{bundle}/graphs", "-", "{bundle}/bundle.json"])
 def test_a_bundle_is_not_written_over_itself(tfwave: Command, bundle: Path, out: str) -> None:
     ran = tfwave("rewrite", bundle, "--passes", "strip", "-o", out.format(bundle=bundle))
@@ -136,6 +197,22 @@ def test_each_stage_is_dumped(tfwave: Command, plain: Path, tmp_path: Path) -> N
         (["{plain}x", "--passes", "strip", "-o", "{out}"], "cannot read graph"),
         (["{plain}", "--passes", "strip", "-o", "-", "--json"], "cannot both go to standard output"),
         (["{plain}", "--passes", "strip", "-o", "{out}", "--plan", "{plain}"], "plan '{plain}'"),
+        (["{plain}", "-o", "{out}"], "--passes TEXT or by --passes-file FILE: give one of them"),
+        (["{plain}", "--passes", "strip", "--passes-file", "{plain}", "-o", "{out}"], "give one of them"),
+        (["{plain}", "--passes-file", "{plain}x", "-o", "{out}"], "cannot read the passes file '{plain}x'"),
+        (["{plain}", "--passes-file", "{plain}", "-o", "{out}"], "the pass"),
+        (
+            ["{plain}", "--passes", "strip", "--costs", "{plain}", "-o", "{out}"],
+            "for a pass that plans by itself",
+        ),
+        (
+            ["{plain}", "--passes", "recv_priority{{policy=tac}}", "-o", "{out}"],
+            "needs times: give --costs FILE",
+        ),
+        (
+            ["{plain}", "--passes", "recv_priority{{policy=tic}}", "-o", "{out}"],
+            "transfers nothing from task to task",
+        ),
         (
             ["{plain}", "--passes", 'counter_barrier{{groups=[["d"],["x"]]}}', "-o", "{out}"],
             "the graph has no node 'x'",

@@ -11,13 +11,15 @@ import pytest
 from tests.graphs import WORKER, by_name
 from tests.grouped import graph_of, group, grouped, profile_of, slots_of
 from tests.memory_steps import Step, bundle_of, graph
-from tfwave.colocate.advice import advise, captured_step, largest_scale
+from tfwave.capture.memory.told import step_stats
+from tfwave.colocate.advice import advise, largest_scale
 from tfwave.colocate.colocating import open_ledger
 from tfwave.colocate.colocating import run as run_jobs
+from tfwave.colocate.first import FirstStep
 from tfwave.colocate.fitting import fit
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life
-from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
+from tfwave.colocate.profile import ProfiledStep, captured_step, find_graph
 from tfwave.colocate.results import Results
 from tfwave.errors import EnforcerError, GraphError, PlanError
 from tfwave.graph.item import GraphItem
@@ -25,7 +27,6 @@ from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation, JobStep
 from tfwave.memory.profile import OpMemory
 from tfwave.memory.slots import room
-from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.ledger import LedgerFigures, LedgerJob
@@ -33,89 +34,77 @@ from tfwave.runtime.trace.memory import Allocation, MemoryTrace
 from tfwave.runtime.trace.xplane import OpRun
 
 STEP = 7
-CHAIN = GraphItem(graph_of(a="", b="a", c="b"))
+CHAIN = graph_of(arg="", a="arg", b="a", c="b")
+CHAIN.node[0].op = "_Arg"
+CHAIN_VIEW = GraphView.of(CHAIN)
 
 
 def run(node: str, at: float, seconds: float = 1.0, step: int = STEP) -> OpRun:
     return OpRun(step, node, "NoOp", at, seconds)
 
 
-def traced(*allocations: Allocation, ops: tuple[OpRun, ...] | None = None, others=()) -> MemoryTrace:
+def traced(*allocations: Allocation, ops: tuple[OpRun, ...] | None = None) -> MemoryTrace:
     """Ops ``a``, ``b`` and ``c`` at 0, 10 and 20 s."""
-    return MemoryTrace(ops or (run("a", 0.0), run("b", 10.0), run("c", 20.0)), allocations, tuple(others))
+    return MemoryTrace(ops or (run("a", 0.0), run("b", 10.0), run("c", 20.0)), allocations, ())
 
 
-def profiled(*traces: MemoryTrace) -> list[OpMemory]:
-    return list(profile_step("j", CHAIN, traces, resident=0).profile.ops)
+def profiled(*traces: MemoryTrace, resident: int = 0) -> JobStep:
+    """As what runs beside other jobs is told: without what the pool held."""
+    steps = [step_stats(trace, CHAIN, {"arg": resident}) for trace in traces]
+    return captured_step("j", bundle_of([CHAIN], *steps))
 
 
-def test_a_buffer_goes_from_its_op_to_the_last_that_had_begun() -> None:
-    """Case 1 of `traced_memory`: 50 bytes of ``a`` live into ``b``; 8 are freed in ``b``; 30 outlive the step."""
+def test_a_step_of_this_process_is_told_as_a_captured_one() -> None:
+    """50 bytes of ``a`` live into ``b``; 8 are freed in ``b``; 30 outlive the step; 10 are fed."""
     trace = traced(
         Allocation(STEP, "a", 50, 0.5, 12.0),
         Allocation(STEP, "b", 8, 10.5, 10.6),
         Allocation(STEP, "c", 30, 20.5),
     )
-    assert profiled(trace) == [OpMemory("a", 50, 0, 0), OpMemory("b", 0, 8, 50), OpMemory("c", 30, 0, 0)]
-
-
-def test_scratch_is_what_is_held_at_once() -> None:
-    trace = traced(
-        Allocation(STEP, "b", 8, 10.1, 10.2),
-        Allocation(STEP, "b", 5, 10.3, 10.6),
-        Allocation(STEP, "b", 6, 10.4, 10.5),
-    )
-    assert profiled(trace)[1] == OpMemory("b", 0, 11, 0)
-
-
-def test_scratch_of_an_op_is_held_beside_what_begins_meanwhile() -> None:
-    ops = run("a", 0.0, 15.0), run("b", 10.0), run("c", 20.0)
-    trace = traced(Allocation(STEP, "a", 8, 1.0, 2.0), Allocation(STEP, "b", 4, 10.5, 10.6), ops=ops)
-    assert [op.most for op in profiled(trace)] == [8, 12, 0]
-
-
-def test_a_new_value_takes_the_place_of_the_old_one() -> None:
-    """Case 2: a variable of 64 bytes is freed, one as large stays."""
-    trace = traced(
-        Allocation(STEP, "c", 64, 20.1), Allocation(STEP, "c", 64, 20.2), others=[(20.5, 64), (20.5, 3)]
-    )
-    assert profiled(trace)[2] == OpMemory("c", 64, 64, 0)
+    found = profiled(trace, resident=10)
+    assert list(found.profile.ops[1:]) == [
+        OpMemory("a", 50, 0, 0),
+        OpMemory("b", 0, 8, 50),
+        OpMemory("c", 30, 0, 0),
+    ]
+    assert (found.resident, found.profile.device) == (10, WORKER)
 
 
 def test_what_a_called_function_allocates_is_that_of_the_op_that_runs() -> None:
-    """Case 3, and a cheap op that is known by its allocation only."""
+    """And a cheap op is known by its allocation only."""
     ops = run("a", 0.0), run("c", 20.0)
     trace = traced(Allocation(STEP, "inner", 9, 3.0, 21.0), Allocation(STEP, "b", 4, 12.0, 13.0), ops=ops)
-    assert profiled(trace) == [OpMemory("a", 9, 0, 0), OpMemory("b", 0, 4, 0), OpMemory("c", 0, 0, 9)]
+    assert list(profiled(trace).profile.ops) == [
+        OpMemory("a", 9, 0, 0),
+        OpMemory("b", 4, 0, 4),
+        OpMemory("c", 0, 0, 9),
+    ]
 
 
 def test_other_steps_of_the_process_do_not_count() -> None:
     others = Allocation(1, "a", 1000, 0.1, 0.2), Allocation(1, "x", 9000, 0.1)
     ops = run("a", 0.0), run("b", 10.0), run("a", 11.0, step=1)
     trace = traced(Allocation(STEP, "a", 2000, 0.5, 12.0), *others, ops=ops)
-    assert profiled(trace) == [OpMemory("a", 2000, 0, 0), OpMemory("b", 0, 0, 2000)]
+    assert list(profiled(trace).profile.ops) == [OpMemory("a", 2000, 0, 0), OpMemory("b", 0, 0, 2000)]
 
 
 def test_the_highest_peak_and_the_least_seconds_of_all_steps() -> None:
     low, high = (Allocation(STEP, "a", size, 0.5, 5.0) for size in (10, 20))
-    found = profile_step(
-        "j",
-        CHAIN,
-        [traced(low, ops=(run("a", 0.0, 2.0),)), traced(high, ops=(run("a", 0.0, 3.0),))],
+    found = profiled(
+        traced(low, ops=(run("a", 0.0, 2.0),)),
+        traced(high, ops=(run("a", 0.0, 3.0),)),
         resident=5,
     )
     assert found.profile.peak == 25
-    assert found.costs.op_seconds(0) == 2.0
+    assert found.costs.op_seconds(CHAIN_VIEW.names.index("a")) == 2.0
 
 
 def test_the_graph_is_the_one_that_allocated() -> None:
-    small, other = GraphItem(graph_of(x="")), GraphItem(graph_of(a="", z=""))
+    small, other = graph_of(x=""), graph_of(a="", z="")
     trace = traced(
         Allocation(STEP, "a", 50, 0.5), Allocation(STEP, "b", 50, 10.5), Allocation(1, "x", 60, 0.1)
     )
     assert find_graph("j", [other, CHAIN, small], [trace]) is CHAIN
-    again = GraphItem(graph_of(a="", b="a", c="b"))
-    assert find_graph("j", [CHAIN, again, small], [trace]) is again
     with pytest.raises(EnforcerError, match="no graph of the job 'j' was seen to allocate"):
         find_graph("j", [small], [traced()])
 
@@ -275,15 +264,13 @@ def planned_run(
     """`run` of jobs of 60 bytes, 10 between steps, 50 in one piece, in a pool of 1000; `in_use` in turn."""
     asked = iter(in_use)
     ops = run("a", 0.0, step_seconds), run("b", 10.0, 0.0), run("c", 20.0, 0.0)
-    traces = [traced(Allocation(STEP, "a", 50, 0.5, 12.0), ops=ops)]
+    step = profiled(traced(Allocation(STEP, "a", 50, 0.5, 12.0), ops=ops), resident=10)
     for name, value in {
         "pool_limit": lambda: 1000,
         "pool_in_use": lambda: next(asked),
         "load_barrier_op": lambda: None,
         "measure": lambda life: ProfiledStep(
-            CHAIN,
-            profile_step(life.job.name, CHAIN, traces, resident=10),
-            graph_print(GraphView.of(CHAIN.graph)),
+            bundle_of([CHAIN]), replace(step, name=life.job.name), FirstStep([GraphItem(CHAIN)], [CHAIN])
         ),
         "insert_barriers": lambda *_: lambda: None,
         "train_beside": lambda *_: None,
@@ -350,8 +337,3 @@ def test_a_pool_that_is_full_before_the_plan(monkeypatch: pytest.MonkeyPatch) ->
 def test_importing_colocate_does_not_import_tensorflow() -> None:
     code = "import sys, tfwave; tfwave.colocate.run; assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
-def test_the_device_of_a_profile_is_that_of_its_graph() -> None:
-    found = profile_step("j", CHAIN, [traced(Allocation(STEP, "a", 1, 0.5, 1.0))], resident=0)
-    assert found.profile.device == WORKER

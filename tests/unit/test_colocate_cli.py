@@ -93,6 +93,19 @@ def test_json_holds_the_plan(tfwave: Command, captured: Path) -> None:
     assert json.loads(narrow.out)["plan"] is None
 
 
+def test_algorithm_one_and_its_split_size_are_options(tfwave: Command, captured: Path) -> None:
+    pair = ("colocate", captured, captured, "--memory", "8MB", "--json")
+    plans = {
+        extra: json.loads(tfwave(*pair, *extra).out)["plan"]
+        for extra in ((), ("--policy", "algorithm1"), ("--policy", "algorithm1", "--split-size", "1MB"))
+    }
+    found = [[len(job["groups"]) for job in plan["jobs"]] for plan in plans.values()]
+    assert found == [[1, 1], [1, 1], [3, 3]]
+    assert tfwave(*pair, "--policy", "tac").code == 2
+    ran = tfwave(*pair, "--split-size", "none")
+    assert (ran.code, "'none' is no size of a memory" in ran.err) == (2, True)
+
+
 @pytest.mark.parametrize(("name", "begins"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml")])
 def test_the_plan_is_drawn(tfwave: Command, captured: Path, tmp_path: Path, name: str, begins: bytes) -> None:
     pytest.importorskip("matplotlib")

@@ -6,21 +6,22 @@ import pytest
 
 from tests.grouped import graph_of
 from tfwave.colocate.first import FirstStep
-from tfwave.colocate.planned import check_names, found
+from tfwave.colocate.planned import check_graph, check_names, found
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, PlannedJob, Turn
-from tfwave.proto.tensorflow_pb2 import GraphDef
 
 RAN = graph_of(a="", b="a", folded="")
 RAN.node[2].op = "Const"
 
 
-def planned(*groups: str, graph: GraphDef = RAN) -> PlannedJob:
-    made = tuple(NodeGroup(tuple(ops.split()), 0, 0, 1, 1) for ops in groups)
-    return PlannedJob(GroupedJob("job", made, 0), graph_print(GraphView.of(graph)))
+def in_groups(*groups: str) -> GroupedJob:
+    return GroupedJob("job", tuple(NodeGroup(tuple(ops.split()), 0, 0, 1, 1) for ops in groups), 0)
+
+
+PLANNED = PlannedJob(in_groups("a"), graph_print(GraphView.of(RAN)))
 
 
 def optimized(**nodes: str) -> GraphItem:
@@ -31,11 +32,11 @@ def test_groups_are_found_in_what_the_optimizer_left() -> None:
     """The last graph that has most of the ops; what TensorFlow folds later has no barrier."""
     small, large = optimized(a=""), optimized(a="", b="a", more="")
     for seen in ([small, large], [large, small]):
-        ready = found(planned("a folded", "b"), FirstStep(seen, [RAN]))
+        ready = found(in_groups("a folded", "b"), FirstStep(seen, [RAN]))
         assert ready.item is large
         assert [group.ops for group in ready.job.groups] == [("a",), ("b",)]
     again = optimized(a="", b="a")
-    assert found(planned("a", "b"), FirstStep([large, again], [RAN])).item is again
+    assert found(in_groups("a", "b"), FirstStep([large, again], [RAN])).item is again
 
 
 @pytest.mark.parametrize(("groups", "node"), [(("a", "b"), "b"), (("a", "folded"), "folded")])
@@ -43,7 +44,7 @@ def test_a_group_without_a_place_is_refused(groups: tuple[str, ...], node: str) 
     with pytest.raises(
         EnforcerError, match=f"node '{node}' of the job 'job' is not in the graph that TensorFlow"
     ):
-        found(planned(*groups), FirstStep([optimized(a="")], [RAN]))
+        found(in_groups(*groups), FirstStep([optimized(a="")], [RAN]))
 
 
 def test_another_graph_or_none_is_refused() -> None:
@@ -51,9 +52,10 @@ def test_another_graph_or_none_is_refused() -> None:
     with pytest.raises(
         PlanError, match="the job 'job' was planned with another graph: the planned graph has 1 Const"
     ):
-        found(planned("a"), FirstStep([optimized(a="")], [other]))
+        check_graph(PLANNED, FirstStep([optimized(a="")], [other]))
+    check_graph(PLANNED, FirstStep([], [RAN]))
     with pytest.raises(EnforcerError, match="no graph of the job 'job' was seen"):
-        found(planned("a"), FirstStep([], [RAN]))
+        found(in_groups("a"), FirstStep([], [RAN]))
 
 
 @pytest.mark.parametrize(("names", "says"), [("x", "has the job 'y'"), ("xyz", "does not have the job 'z'")])

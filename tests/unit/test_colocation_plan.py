@@ -10,10 +10,12 @@ from tests.graphs import WORKER, by_name
 from tests.grouped import graph_of, group, grouped, limit_for, slots_of
 from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
-from tfwave.memory.colocation import Colocation, JobStep, colocate
+from tfwave.memory.colocation import FINENESSES, Colocation, JobStep, Policy, colocate
+from tfwave.memory.groups import levelled
+from tfwave.memory.pairing import algorithm_one
 from tfwave.memory.profile import MemoryProfile, OpMemory
-from tfwave.memory.schedule import CONTENTION, in_turn
-from tfwave.memory.slots import ALONE_MARGIN, SHARED_MARGIN, can_finish, fits, room, staggered_slots
+from tfwave.memory.schedule import CONTENTION, in_turn, modelled_seconds
+from tfwave.memory.slots import ALONE_MARGIN, SHARED_MARGIN, Rooms, can_finish, fits, room, staggered_slots
 from tfwave.plan.groups import GroupedJob, Turn
 
 
@@ -248,3 +250,50 @@ def test_slots_that_do_not_keep_to_the_limit_are_no_colocation() -> None:
         Colocation(jobs, slots_of("a0+b0 a1+b1"), 88)
     with pytest.raises(PlanError, match="out of turn"):
         Colocation(jobs, slots_of("a1+b0 a0+b1"), 89)
+
+
+def cut_at(steps: Sequence[JobStep], split_size: int) -> list[GroupedJob]:
+    return [s.in_groups(levelled(s.view, s.profile, s.costs).cut(split_size)) for s in steps]
+
+
+def test_algorithm_one_is_a_policy() -> None:
+    """Of the finenesses, the one that it is fastest with in the room; the search is never slower."""
+    steps = [step("a"), step("b", seconds=2.0)]
+    for limit in (70, 80, 101):
+        found = colocate(steps, limit, Policy.ALGORITHM_1)
+        tried = [cut_at(steps, -(-40 // parts)) for parts in FINENESSES if parts]
+        paired = [(jobs, algorithm_one(jobs, Rooms.of(jobs, limit).shared)) for jobs in tried]
+        kept = [modelled_seconds(jobs, slots) for jobs, slots in paired if fits(jobs, slots, limit)]
+        assert found.seconds == min(kept) >= colocate(steps, limit).seconds
+        assert max(map(len, found.slots)) == 2
+
+
+def test_algorithm_one_pairs_where_the_search_would_not() -> None:
+    """Steps that keep all units busy slow each other: in turn is faster, and it is not what was asked for."""
+    steps = [replace(step(name), compute_share=1.0) for name in "ab"]
+    assert colocate(steps, 1000).is_in_turn
+    found = colocate(steps, 1000, Policy.ALGORITHM_1)
+    assert not found.is_in_turn
+    assert found.seconds > found.in_turn_seconds
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_a_split_size_is_kept_to(policy: Policy) -> None:
+    """Groups end at so many bytes, whatever the policy would try; larger than any rise, it leaves steps whole."""
+    steps = [step("a"), step("b")]
+    found = colocate(steps, 101, policy, split_size=20)
+    assert [[g.net for g in job.groups] for job in found.jobs] == [[20, 20, -20, -20]] * 2
+    assert [len(job.groups) for job in colocate(steps, 101, policy, split_size=41).jobs] == [1, 1]
+
+
+def test_groups_that_leave_no_room_are_told_from_jobs_that_do_not_fit() -> None:
+    steps = [step("a"), step("b")]
+    for policy, split_size in ((Policy.ALGORITHM_1, None), (Policy.SEARCH, 20)):
+        with pytest.raises(
+            PlanError, match="whole steps in turn do: take another split size, or the policy 's"
+        ):
+            colocate(steps, limit_for(40), policy, split_size)
+        with pytest.raises(PlanError, match="the job 'a' alone peaks at 40 bytes"):
+            colocate(steps, 30, policy, split_size)
+    with pytest.raises(PlanError, match="a split size of 0 bytes cuts nothing"):
+        colocate(steps, 100, split_size=0)

@@ -1,6 +1,7 @@
 """Judging hand-offs as they are read, and the figures of a window."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -86,17 +87,35 @@ def test_the_figures_are_those_of_the_function_that_takes_the_time() -> None:
     figures = figures_of(steps, Kept(conformance(handed(1, 0, 1) + handed(2, 1, 0)), 3, 5), {"train": plan})
     assert figures.steps == 8
     assert figures.step_seconds == 3
-    assert figures.straggler == pytest.approx(0.5)
+    assert figures.straggler == pytest.approx(0.75)
     assert figures.exact_share == 0.5
     assert figures.planned_share == 0.8
     assert figures.released == 3
     assert set(figures.logs()) == {
         f"tfwave_{name}"
         for name in (
-            *("step_seconds", "efficiency", "inversions"),
-            *("exact_share", "planned_share", "released", "straggler"),
+            *("step_seconds", "efficiency", "efficiency_median", "inversions"),
+            *("exact_share", "planned_share", "released", "straggler", "straggler_median"),
         )
     }
+
+
+def test_stragglers_that_take_turns_do_not_cancel_out() -> None:
+    """Each worker is as often the slow one: their medians are equal, and all iterations but one wait."""
+    times = {0: (1.0, 4.0, 1.0, 2.0), 1: (4.0, 1.0, 2.0, 2.0, 9.0)}
+    steps = [FunctionStep("train", worker, t) for worker, own in times.items() for t in own]
+    figures = figures_of(steps, Kept(conformance([]), 0, 0), {})
+    assert figures.straggler == pytest.approx(0.75)
+    assert figures.straggler_median == pytest.approx(0.625)
+
+
+def test_efficiency_is_that_of_the_best_step_and_of_the_median_one() -> None:
+    """U is 3 and L is 1 by the plan."""
+    plan = plan_by_hand({Channel("a", "b"): ("edge_1_w",)})
+    plan = replace(plan, predicted=replace(plan.predicted, upper_seconds=3.0, lower_seconds=1.0))
+    steps = [FunctionStep("train", 0, seconds) for seconds in (1.5, 2.0, 5.0)]
+    figures = figures_of(steps, Kept(conformance([]), 0, 0), {"train": plan})
+    assert (figures.efficiency, figures.efficiency_median) == (0.75, 0.5)
 
 
 def test_an_empty_window_has_no_figures() -> None:

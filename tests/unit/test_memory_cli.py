@@ -42,6 +42,7 @@ def test_the_table_shows_the_peak_and_the_largest_tensors(tfwave: Command, captu
         "peak: 2.9 MiB, at 75% of the step, in g",
         "largest piece (a tensor, or an op's scratch): 1.9 MiB",
         "resident (variables, constants, fed): 4 bytes; others in the pool: not known",
+        "least pool: 3.8 MiB, by a model of TensorFlow's allocator",
         "first increase, then drop: 100% of",
         "│ a:0 │ 1.9 MiB │ 1 │ 25% │ 100% │ g │",
         "│ g:0 │ 976.6 KiB │ 0 │ 75% │ 100% │ g │",
@@ -57,6 +58,7 @@ def test_json_holds_the_profile_and_the_curve(tfwave: Command, captured: Path) -
     document = json.loads(ran.out)
     assert (document["device"], document["step"], document["steps"]) == (DEVICE, 1, 2)
     assert (document["peak_bytes"], document["peak_op"], document["resident_bytes"]) == (3_000_008, "g", 4)
+    assert document["least_pool_bytes"] >= document["peak_bytes"]
     assert document["largest_piece_bytes"] == 2_000_000
     assert document["ops"][1] == {
         "node": "a",

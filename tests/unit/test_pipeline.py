@@ -1,3 +1,4 @@
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tfwave.passes.instruments import Dumper, Recorder
 from tfwave.passes.pipeline import Pipeline
 from tfwave.passes.registry import find_pass, pass_names
 from tfwave.passes.text import build_pass, parse_pipeline
+from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import AttrValue
 
 OWN = "tests.unit.test_pipeline"
@@ -168,13 +170,26 @@ def _camel(name: str) -> str:
         (f"{OWN}:Nothing", f"there is no pass '{OWN}:Nothing'"),
         ("no.such.module:X", "there is no pass 'no.such.module:X'"),
         (f"{OWN}:chain", "is not a pass"),
-        ("recv_priority", "needs a plan: give --plan FILE, as `tfwave plan` writes it, or parse_pipeline"),
+        ("recv_priority", "needs a plan: give --plan FILE, as `tfwave plan` writes it, or name a policy"),
+        (f"{OWN}:Ordered", f"the pass {OWN}:Ordered needs a plan: give --plan FILE"),
+        ("strip,\n\nstrip strip", "line 3, column 7 should be ','"),
     ],
 )
 def test_a_wrong_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(PassError) as caught:
         parse_pipeline(text)
     assert message in str(caught.value)
+
+
+def test_an_error_quotes_a_long_text_around_the_place() -> None:
+    names = json.dumps([f"node_{i}" for i in range(20_000)])
+    with pytest.raises(PassError) as caught:
+        parse_pipeline(f"{OWN}:AddNodes{{waits={names}}},strip strip,{OWN}:AddNodes{{waits={names}}}")
+    assert "strip strip" in str(caught.value)
+    assert len(str(caught.value)) < 350
+    with pytest.raises(PassError) as caught:
+        parse_pipeline(f"{OWN}:AddNodes{{waits={names}}},{OWN}:Broken{{required=1}}")(chain())
+    assert len(str(caught.value)) < 700
 
 
 def test_the_catalogue_is_the_files_of_grappler_passes() -> None:
@@ -187,6 +202,30 @@ def test_the_catalogue_is_the_files_of_grappler_passes() -> None:
 
 def test_options_may_come_from_python() -> None:
     assert build_pass(f"{OWN}:AddNodes", {"count": 4}) == AddNodes(count=4)
+
+
+@dataclass(frozen=True)
+class Ordered(GraphPass):
+    """Cannot do without a plan."""
+
+    plan: Plan
+
+    def run(self, graph: GraphRewriter) -> None:
+        """Not reached."""
+
+
+@dataclass(frozen=True)
+class Insured(GraphPass):
+    """Has a policy that is none of transfers."""
+
+    policy: str = "fire"
+
+    def run(self, graph: GraphRewriter) -> None:
+        """Do nothing."""
+
+
+def test_another_policy_is_just_an_option() -> None:
+    assert parse_pipeline(f"{OWN}:Insured").passes == (Insured(),)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from tfwave.graph.names import Channel
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation
+from tfwave.plan import fingerprint, match
 from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.groups import GroupedJob, Turn
+from tfwave.plan.groups import GroupedJob, OwnStep, Turn
 from tfwave.plan.io import load_plan, plan_json, save_plan
 from tfwave.plan.match import check_graph, parts_of_graph
 from tfwave.plan.message import from_proto, to_dict, to_proto
@@ -42,7 +43,10 @@ def colocation() -> Colocation:
 def full_plan() -> Plan:
     return replace(
         plan_by_hand({CHANNEL: ["edge_1_a"]}),
-        groups=colocation().section({"chain": graph_print(CHAIN), "pair": graph_print(PAIR)}),
+        groups=colocation().section(
+            {"chain": graph_print(CHAIN), "pair": graph_print(PAIR)},
+            {name: OwnStep(graph_print(PAIR), ("loss:0", "train")) for name in ("chain", "pair")},
+        ),
         waves=Waves(graph_print(PAIR), 2, 0.375, 1000, 900, 1.25, 1.1, 1.4, "gain expected"),
         placement=Placement(2, {"b": 1, "a": 0}, (7, 8), 8),
     )
@@ -152,6 +156,14 @@ def test_what_of_a_plan_is_of_a_graph() -> None:
     with pytest.raises(PlanError, match="another graph: the planned graph has 2 NoOp nodes, this one 1"):
         parts_of_graph(plan, other, find_transfers(other), other)
     assert parts_of_graph(Plan(placement=Placement(1)), other, find_transfers(other), other) == ()
+
+
+def test_the_print_of_a_graph_is_taken_once_for_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[GraphView] = []
+    for module in (match, fingerprint):
+        monkeypatch.setattr(module, "graph_print", lambda view: taken.append(view) or graph_print(view))
+    parts_of_graph(replace(full_plan(), policy="", orders=()), PAIR, find_transfers(PAIR), PAIR)
+    assert taken == [PAIR]
 
 
 def test_a_section_of_another_graph_is_refused() -> None:

@@ -19,7 +19,7 @@ from tfwave.proto.tensorflow_pb2 import (
     NodeDef,
     TensorShapeProto,
 )
-from tfwave.rewrite.blocks.variables import WholeVariable, plan_split
+from tfwave.rewrite.blocks.cuttable import WholeVariable, plan_split
 
 SERVER = SERVERS[0]
 FLOAT = AttrValue(type=DT_FLOAT)

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from tfwave.cost.analytic import LinkModel
+from tfwave.waves.iteration import Machine, Partition
+from tools.bench.pipeline import pipeline_seconds
 from tools.bench.waves import (
     COPIES,
     CUT,
@@ -41,6 +44,30 @@ def test_waves_scale_nearly_with_the_devices(model: ModelParallel) -> None:
         assert 0.85 * devices < row["speed-up"] <= devices
         assert row["memory over plain"] == pytest.approx(devices)
         assert row["batch in plain's memory"] <= 1 / devices
+
+
+@pytest.mark.parametrize(("devices", "micro"), [(1, 1), (2, 1), (2, 8), (4, 16)])
+def test_a_pipeline_fills_and_runs_empty_once(devices: int, micro: int) -> None:
+    """M + N - 1 passes, each of 1/M of the batch, forward and backward: with one micro-batch it is no pipeline."""
+    even = [Partition(1.0, 2.0)] * devices
+    found = pipeline_seconds(even, Machine(), micro, 0.0)
+    assert found == pytest.approx(3.0 * (micro + devices - 1) / micro)
+    launched = pipeline_seconds(even, Machine(), micro, 0.5)
+    assert launched == pytest.approx(found * micro * (0.5 + 0.5 / micro))
+
+
+def test_a_pipeline_waits_for_its_links() -> None:
+    """Two micro-batches: forward over, the second one's bytes, and back."""
+    two = [Partition(1.0, 1.0, sent_bytes=10)] * 2
+    assert pipeline_seconds(two, Machine(LinkModel(0.0, 1.0)), 1, 0.0) == pytest.approx(4.0 + 2 * 10)
+
+
+@pytest.mark.parametrize("model", CUT, ids=lambda model: model.name)
+def test_launches_hold_a_pipeline_to_what_is_printed_of_gpipe(model: ModelParallel) -> None:
+    four, eight = (model_parallel(model, devices) for devices in (4, 8))
+    assert four["pipeline, with launches"] < 2.2
+    assert 2.7 < eight["pipeline, with launches"] < 3.3
+    assert four["pipeline, at most"] < four["speed-up"]
 
 
 def test_the_benchmark_says_that_it_is_a_simulation(capsys: pytest.CaptureFixture[str]) -> None:

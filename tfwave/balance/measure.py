@@ -15,7 +15,7 @@ from tfwave.balance.exchange import Exchanges
 from tfwave.balance.variable import Variable
 
 MOST_MOMENTS = 256
-"""That are told apart in a step."""
+"""So many moments of a step are told apart."""
 
 
 def measure(variables: Sequence[Variable], assigned: Sequence[int], servers: int) -> tuple[int, int]:

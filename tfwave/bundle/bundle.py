@@ -2,9 +2,10 @@
 
     bundle.json      what was captured, where and with what
     graphs/000.pb    the partition graph of each device (GraphDef)
+    own/000.pb       the step in the session's own graph, before TensorFlow optimized it (GraphDef)
     steps/000.pb     the trace of each step (StepStats)
     transfers.json   the transfers of each step, as traced
-    SHA256SUMS       of the graphs and steps, as sha256sum writes them
+    SHA256SUMS       of graphs, own and steps, as sha256sum writes them
 
 It loads on any machine, without the cluster and without TensorFlow.
 """
@@ -87,6 +88,8 @@ class Bundle:
     manifest: Manifest
     graphs: tuple[GraphDef, ...]
     steps: tuple[StepStats, ...]
+    own: GraphDef | None = None
+    """The step in the graph of the program; None: not known, as of functions."""
 
     @cached_property
     def view(self) -> GraphView:
@@ -136,6 +139,8 @@ def save_bundle(bundle: Bundle, path: str | Path) -> None:
     with whole_directory(Path(path)) as target:
         _save_messages(target / "graphs", bundle.graphs)
         _save_messages(target / "steps", bundle.steps)
+        if bundle.own is not None:
+            _save_messages(target / "own", (bundle.own,))
         records = [{"step": i} | asdict(r) for i, step in enumerate(bundle.records) for r in step]
         (target / "transfers.json").write_text(json.dumps(records, indent=1) + "\n")
         (target / _SUMS).write_text(
@@ -156,12 +161,13 @@ def load_bundle(path: str | Path) -> Bundle:
     manifest = _load_manifest(place / _MANIFEST)
     graphs = _load_messages(place / "graphs", GraphDef)
     steps = _load_messages(place / "steps", StepStats)
+    own = _load_messages(place / "own", GraphDef)
     if not (graphs and steps):
         raise BundleError(f"bundle '{path}' has no graphs or no steps: capture it again")
     if len(steps) != len(manifest.steps):
         raise BundleError(f"bundle '{path}' holds {len(steps)} steps, but lists {len(manifest.steps)}")
     _check_sums(place)
-    return Bundle(manifest, graphs, steps)
+    return Bundle(manifest, graphs, steps, own[0] if own else None)
 
 
 def is_bundle(path: Path) -> bool:

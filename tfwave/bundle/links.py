@@ -11,7 +11,7 @@ from tfwave.cost.analytic import LinkModel, fit
 from tfwave.graph.names import Channel
 
 _SMALL_BYTES = 4096
-"""Up to this size a tensor's time is latency."""
+"""The time of a tensor of up to this size is latency."""
 
 _Served = list[tuple[int, float]]
 """Bytes and service seconds of the transfers of one step on one channel."""

@@ -1,5 +1,6 @@
 """Reading what TensorFlow traced of one step."""
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,6 +45,18 @@ def transfer_records(stats: StepStats) -> list[TransferRecord]:
         if event.node_name == TRANSFER_EVENT and (record := _record(event, origin)) is not None
     ]
     return sorted(records, key=lambda r: (r.end_seconds, r.edge, r.channel))
+
+
+def op_spans(stats: StepStats) -> dict[str, tuple[float, float]]:
+    """When the first op of each device began and the last one ended, in seconds since the step's first event."""
+    origin = first_micros(stats)
+    found: dict[str, tuple[float, float]] = {}
+    for device, event in _events(stats):
+        if event.node_name != TRANSFER_EVENT:
+            begin = (event.all_start_micros - origin) / 1e6
+            first, last = found.get(device, (math.inf, -math.inf))
+            found[device] = min(first, begin), max(last, begin + event.all_end_rel_micros / 1e6)
+    return found
 
 
 def first_micros(stats: StepStats) -> int:

@@ -1,21 +1,21 @@
 """Capturing steps of a `tf.function` of this process."""
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tfwave.bundle.bundle import Bundle, save_bundle
-from tfwave.capture.memory.told import step_stats
-from tfwave.capture.timed import DEFAULT_STEPS, DEFAULT_WARMUP, TracedStep, bundle_of, check_counts, timed
+from tfwave.capture.memory.told import told_bundle
+from tfwave.capture.timed import DEFAULT_STEPS, DEFAULT_WARMUP, StepTime, check_counts, timed
 from tfwave.errors import BundleError
 from tfwave.graph.functions.nodes import CALL_OPS
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tfwave.runtime.live.batches import input_bytes
 from tfwave.runtime.live.instances import FunctionInstance
 from tfwave.runtime.live.retrace import is_function, run_eagerly
 from tfwave.runtime.pool import pool_limit
-from tfwave.runtime.trace.memory import trace_memory
+from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
 
 
 def capture_function(
@@ -41,23 +41,15 @@ def capture_function(
     graph = _on_one_cpu(instance.first(*batch)[1])
     for _ in range(warmup - 1):
         run()
-    sizes = input_bytes(step.get_concrete_function(*batch))
-    given = {node.name: sizes[node.attr["index"].i] for node in graph.node if node.op == "_Arg"}
-    bundle = bundle_of(
-        [graph],
-        [_traced(run, graph, given) for _ in range(steps)],
-        target="",
-        devices=[graph.node[0].device],
-        fetches=[node.input[0] for node in graph.node if node.op == "_Retval"],
-        warmup=warmup,
-    )
+    given = instance.given(*batch)
+    bundle = told_bundle([graph], graph, [_traced(run) for _ in range(steps)], given, warmup)
     save_bundle(bundle, out)
     return bundle
 
 
-def _traced(run: Any, graph: GraphDef, given: Any) -> TracedStep:
-    (_, taken), trace = trace_memory(lambda: timed(run))
-    return TracedStep(taken, step_stats(trace, graph, given))
+def _traced(run: Any) -> tuple[StepTime, MemoryTrace]:
+    (_, taken), trace = trace_memory(lambda: timed(run, time.process_time))
+    return taken, trace
 
 
 def _check_traced(concrete: Any) -> None:

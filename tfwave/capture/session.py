@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from tfwave.capture.timed import (
     check_counts,
     timed,
 )
-from tfwave.errors import BundleError
+from tfwave.errors import BundleError, GraphError
 from tfwave.graph.marks import STEP_MARKER_OP
 from tfwave.graph.names import Channel
+from tfwave.graph.step import step_of
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
 
 EXTRA_STEPS = 8
@@ -108,7 +110,7 @@ class Tracer:
         """
         if not self._traced:
             raise BundleError(f"no step was traced: run the session more than {self._warmup} times")
-        return bundle_of(
+        bundle = bundle_of(
             self._graphs,
             self._traced,
             target=_text(self._session.sess_str),
@@ -116,6 +118,15 @@ class Tracer:
             fetches=self._fetches or (),
             warmup=self._warmup,
         )
+        return replace(bundle, own=self._own_step())
+
+    def _own_step(self) -> GraphDef | None:
+        """The step in the session's graph; None where a fetch is no tensor or node of it."""
+        graph = GraphDef.FromString(self._session.graph.as_graph_def().SerializeToString())
+        try:
+            return step_of(graph, self._fetches or ())
+        except GraphError:
+            return None
 
     def _traced_run(self, fetches: Any, feed_dict: Any) -> Any:
         v1 = _tensorflow().compat.v1

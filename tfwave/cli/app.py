@@ -15,6 +15,7 @@ from tfwave.cli.inspect import inspect_command
 from tfwave.cli.launch import CONTEXT as LAUNCH_CONTEXT
 from tfwave.cli.launch import launch_command
 from tfwave.cli.memory import memory_command
+from tfwave.cli.merge import merge_command
 from tfwave.cli.passes import passes_command
 from tfwave.cli.plan import plan_command
 from tfwave.cli.rewrite import rewrite_command, undo_command
@@ -60,6 +61,7 @@ app.command("colocate")(colocate_command)
 app.command("timeline-diff")(timeline_diff_command)
 app.command("rewrite")(rewrite_command)
 app.command("undo")(undo_command)
+app.command("merge")(merge_command)
 app.command("diff")(diff_command)
 app.command("passes")(passes_command)
 app.command("launch", context_settings=LAUNCH_CONTEXT)(launch_command)

@@ -9,10 +9,12 @@ import typer
 
 from tfwave.bundle.bundle import load_bundle
 from tfwave.cli.colocate_plot import save_colocation_plot
+from tfwave.cli.job_names import job_names
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
-from tfwave.colocate.advice import Advice, advise, captured_step
-from tfwave.memory.colocation import WORTH, Colocation, JobStep
+from tfwave.colocate.advice import Advice, advise
+from tfwave.colocate.profile import captured_step
+from tfwave.memory.colocation import WORTH, Colocation, JobStep, Policy
 from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words, parse_size
 
@@ -25,6 +27,15 @@ def colocate_command(  # noqa: PLR0913, PLR0917
         str, typer.Option(metavar="512MiB", help="What the jobs share; bytes, or with a unit.")
     ],
     device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    policy: Annotated[
+        Policy, typer.Option(help="What pairs node groups: tfwave's search, or Waterwave's Algorithm 1.")
+    ] = Policy.SEARCH,
+    split_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="64MiB", help="End a node group at so many net bytes; default: several are tried."
+        ),
+    ] = None,
     output: PlanOutput = None,
     add_to: AddTo = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the plan to a file (.png or .svg).")] = None,
@@ -40,11 +51,14 @@ def colocate_command(  # noqa: PLR0913, PLR0917
 
       tfwave colocate resnet bert --memory 512MiB -o plan.json
 
+      tfwave colocate resnet bert --memory 512MiB --policy algorithm1 --split-size 64MiB
+
       tfwave colocate small small small small --memory 2GB --plot plan.svg
 
       tfwave colocate resnet bert --memory 512MiB --json
     """
-    found = advise(_steps(bundles, device), parse_size(memory))
+    split = None if split_size is None else parse_size(split_size)
+    found = advise(_steps(bundles, device), parse_size(memory), policy, split)
     if found.plan is not None:
         write_plan(lambda: Plan(groups=found.groups), output, add_to)
     if plot is not None and found.plan is not None:
@@ -62,16 +76,10 @@ def colocate_command(  # noqa: PLR0913, PLR0917
 
 
 def _steps(bundles: Sequence[Path], device: str | None) -> list[JobStep]:
-    """Each named as its bundle; of one that is given twice, or has another's name, the next gets a number."""
+    """One of each bundle."""
     loaded = {path: load_bundle(path) for path in dict.fromkeys(bundles)}
-    names: list[str] = []
-    for path in bundles:
-        plain = path.resolve().name or "job"
-        number = 1
-        while (name := plain if number == 1 else f"{plain}-{number}") in names:
-            number += 1
-        names.append(name)
-    return [captured_step(name, loaded[path], device) for name, path in zip(names, bundles, strict=True)]
+    named = zip(job_names(bundles), bundles, strict=True)
+    return [captured_step(name, loaded[path], device) for name, path in named]
 
 
 def _document(found: Advice) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from tfwave.cli.conformance import print_conformance
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, progress_console
 from tfwave.demo.cluster import DemoJob
-from tfwave.demo.model import check_device, check_model
+from tfwave.demo.model import Replicas, check_device, check_model
 from tfwave.demo.run import Blocks, DemoResult, result_dict, run_demo
 from tfwave.order.registry import POLICY_NAMES, find_policy
 
@@ -17,7 +17,12 @@ from tfwave.order.registry import POLICY_NAMES, find_policy
 def demo_command(  # noqa: PLR0913, PLR0917
     servers: Annotated[int, typer.Option(min=1, max=4, help="Parameter servers.")] = 1,
     workers: Annotated[int, typer.Option(min=1, max=4, help="Workers.")] = 2,
-    model: Annotated[str, typer.Option(help="A model of tf_keras.applications, or VGG16Like.")] = "ResNet50",
+    model: Annotated[
+        str,
+        typer.Option(
+            help="A model of tf_keras.applications, VGG16Like, AlexNetV2, InceptionV1 or InceptionV2."
+        ),
+    ] = "ResNet50",
     image: Annotated[int, typer.Option(min=32, help="Image side, pixels.")] = 224,
     batch: Annotated[int, typer.Option(min=1, help="Images a worker and step.")] = 16,
     device: Annotated[
@@ -46,7 +51,7 @@ def demo_command(  # noqa: PLR0913, PLR0917
     find_policy(policy)  # wrong names are said at once
     check_model(model)
     check_device(device)
-    job = DemoJob(servers, workers, rate * 1e6, model, image, batch, device)
+    job = DemoJob(servers, workers, rate * 1e6, Replicas(model, image, batch, device=device))
     bar = Progress(
         SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=progress_console
     )
@@ -64,30 +69,36 @@ def demo_command(  # noqa: PLR0913, PLR0917
 
 
 def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
+    replicas = job.replicas
     console.print(
-        f"{job.model}, {job.servers} server(s), {job.workers} worker(s) on {job.device}, batch {job.batch} of "
-        f"{job.image} px, {job.bits_per_second / 1e6:g} Mbit/s a host by {result.network}"
+        f"{replicas.model}, {job.servers} server(s), {job.workers} worker(s) on {replicas.device}, batch "
+        f"{replicas.batch} of {replicas.image} px, {job.bits_per_second / 1e6:g} Mbit/s a host by "
+        f"{result.network}"
     )
     print_conformance(result.conformance)
     print_table(
-        "steps",
-        ["mode", "steps", "median", "std dev", "E", "straggler"],
+        "steps; E and straggler: the median and the most of a step",
+        ["mode", "steps", "median", "std dev", "E", "most", "straggler", "most"],
         [
             (
                 mode,
                 f.steps,
                 milliseconds(f.median_seconds),
                 milliseconds(f.stdev_seconds),
+                f"{f.efficiency_median:.3f}",
                 f"{f.efficiency:.3f}",
+                f"{f.straggler_median:.1%}",
                 f"{f.straggler:.1%}",
             )
             for mode, f in result.figures.items()
         ],
     )
     before, after = result.figures["unordered"], result.figures["ordered"]
+    traced = before.traced + after.traced
+    console.print(f"E tells {result.explained:.0%} of how step times vary (R2, {traced} traced ones)")
     console.print(
         f"ordered runs at {before.median_seconds / after.median_seconds:.2f} x the unordered throughput "
-        f"(the plan saw room for {1 + before.speedup:.2f} x); "
+        f"(the plan saw room for {1 + result.plan.predicted.speedup:.2f} x); "
         f"outputs {'bit-equal' if result.outputs_equal else 'DIFFER'}; counters left: {result.live_steps}"
     )
     predicted = result.plan.predicted

@@ -13,11 +13,10 @@ from tfwave.bundle.graphs import BundleGraphs
 from tfwave.errors import GraphError
 from tfwave.graph.container import Container, open_container
 from tfwave.graph.item import GraphItem
-from tfwave.graph.names import task_of
-from tfwave.graph.partition.cut import cut
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.verify import verify
-from tfwave.graph.view import RECV_OPS, GraphView
+from tfwave.graph.view import GraphView
+from tfwave.planner.uncaptured import as_it_runs
 
 GRAPH_HELP = "GraphDef (binary or text), '-' for standard input, SavedModel or capture bundle."
 
@@ -79,10 +78,5 @@ def load_source(name: str, fetches: Sequence[str] | None = None) -> Source:
         raise GraphError(f"'{name}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
     item = with_fetches(item, fetches)
     whole = verify(item)
-    view = GraphView.of(*cut(item)) if _is_uncut(whole) else whole
+    view = as_it_runs(item, whole)
     return Source(view, find_transfers(view), whole)
-
-
-def _is_uncut(view: GraphView) -> bool:
-    tasks = {task_of(device) for device in {node.device for node in view.nodes}} - {""}
-    return len(tasks) > 1 and not any(op in RECV_OPS for op in view.ops)

@@ -19,13 +19,17 @@ from tfwave.cli.output import (
     print_table,
     short_device,
 )
+from tfwave.cli.plan_file import say_written
 from tfwave.cli.show_plan import print_plan
 from tfwave.errors import TfwaveError
+from tfwave.files import write_whole
+from tfwave.graph.export import dot, graphml
 from tfwave.graph.names import Channel
 from tfwave.plan.io import load_plan
 from tfwave.plan.match import parts_of_graph
 from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
+from tfwave.report.iterations import traced_iterations
 from tfwave.sizes import in_words
 
 
@@ -33,6 +37,12 @@ def inspect_command(
     graph: Annotated[str | None, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")] = None,
     plan: Annotated[
         Path | None, typer.Option(help="Show this plan; with a graph, check that it belongs to that.")
+    ] = None,
+    graphml_file: Annotated[
+        Path | None, typer.Option("--graphml", help="Write the graph as it runs for networkx, Gephi, yEd.")
+    ] = None,
+    dot_file: Annotated[
+        Path | None, typer.Option("--dot", help="Write the graph as it runs for Graphviz.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -45,10 +55,16 @@ def inspect_command(
       tfwave inspect --plan plan.json
 
       tfwave inspect worker.pb --plan plan.json --json
+
+      tfwave inspect train.pb --graphml train.graphml
     """
     known = None if plan is None else load_plan(plan)
     if graph is not None:
-        _inspect_graph(load_source(graph), known, as_json=as_json)
+        source = load_source(graph)
+        _inspect_graph(source, known, as_json=as_json)
+        _export(source, graphml_file, dot_file, as_json=as_json)
+    elif graphml_file or dot_file:
+        raise TfwaveError("--graphml and --dot write a graph: give a graph or a bundle")
     elif known is None:
         raise TfwaveError("there is nothing to inspect: give a graph, a bundle or --plan FILE")
     elif as_json:
@@ -68,6 +84,14 @@ def _inspect_graph(source: Source, plan: Plan | None, *, as_json: bool) -> None:
         console.print(f"The plan belongs to this graph: {', '.join(fitting)}.", markup=False)
     elif fitting is not None:
         console.print("The plan says where variables lie, and nothing of any graph.")
+
+
+def _export(source: Source, graphml_file: Path | None, dot_file: Path | None, *, as_json: bool) -> None:
+    sizes = {t.recv: t.bytes for t in source.transfers.data if t.bytes}
+    for file, export in ((graphml_file, graphml), (dot_file, dot)):
+        if file is not None:
+            write_whole(file, export(source.view, sizes).encode(errors="replace"))
+            say_written(None if as_json else file)
 
 
 def _describe(source: Source) -> dict[str, Any]:
@@ -116,6 +140,17 @@ def _capture(bundle: Bundle) -> dict[str, Any]:
             }
             for channel, link in sorted(channel_links(bundle.records).items())
         ],
+        "iterations": [
+            {
+                "step": iteration.step,
+                "device": iteration.device,
+                "seconds": iteration.seconds,
+                "upper_seconds": iteration.bounds.upper_seconds,
+                "lower_seconds": iteration.bounds.lower_seconds,
+                "efficiency": iteration.efficiency,
+            }
+            for iteration in traced_iterations(bundle)
+        ],
     }
 
 
@@ -157,8 +192,13 @@ def _print_capture(capture: dict[str, Any]) -> None:
         f"{milliseconds(capture['median_step_seconds'])}, "
         f"{capture['missing_transfer_events']} transfer events lost"
     )
-    if not capture["links"]:
-        return
+    if capture["links"]:
+        _print_links(capture["links"])
+    if capture["iterations"]:
+        _print_iterations(capture["iterations"])
+
+
+def _print_links(links: Sequence[dict[str, Any]]) -> None:
     print_table(
         "links, fitted (shared with all that ran beside)",
         ["from", "to", "bandwidth", "latency", "error"],
@@ -170,7 +210,23 @@ def _print_capture(capture: dict[str, Any]) -> None:
                 milliseconds(link["latency_seconds"]),
                 f"{link['relative_error']:.0%}",
             )
-            for link in capture["links"]
+            for link in links
         ],
         words=["to"],
+    )
+
+
+def _print_iterations(iterations: Sequence[dict[str, Any]]) -> None:
+    print_table(
+        "traced steps by their own times: E is 1 where the busiest resource never waited, 0 at the worst order",
+        ["worker", "step", "time", "U", "L", "E"],
+        [
+            (
+                short_device(i["device"]),
+                i["step"] + 1,
+                *(milliseconds(i[key]) for key in ("seconds", "upper_seconds", "lower_seconds")),
+                f"{i['efficiency']:.3f}",
+            )
+            for i in iterations
+        ],
     )

@@ -10,6 +10,7 @@ from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.cli.memory_plot import save_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.memory.pool.step import least_pool
 from tfwave.memory.step import StepMemory, Tensor
 from tfwave.sizes import in_words
 
@@ -21,7 +22,7 @@ def memory_command(
     plot: Annotated[Path | None, typer.Option(help="Draw the curve to a file (.png or .svg).")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what a captured step holds in memory: the peak, the curve, and the largest tensors.
+    """Show what a captured step holds in memory: the peak, the least pool, the curve, and the largest tensors.
 
     Of several captured steps, that with the highest peak is shown.
 
@@ -62,6 +63,7 @@ def _document(bundle: Bundle, found: CapturedMemory, top: int) -> dict[str, Any]
         "others_bytes": found.others,
         "peak_bytes": profile.peak,
         "pool_peak_bytes": found.peak,
+        "least_pool_bytes": least_pool(memory, found.others or 0),
         "peak_op": profile.ops[memory.peak_op].node,
         "average_bytes": memory.average,
         "largest_piece_bytes": memory.largest_piece,
@@ -97,6 +99,8 @@ def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
         f"largest piece (a tensor, or an op's scratch): {in_words(memory.largest_piece)}\n"
         f"resident (variables, constants, fed): {in_words(profile.resident)}; {_others(found.others)}, which then "
         f"peaks at {in_words(found.peak)}\n"
+        f"least pool: {in_words(least_pool(memory, found.others or 0))}, by a model of TensorFlow's allocator, "
+        "which gives larger pieces than are asked for\n"
         f"first increase, then drop: {shape.rise:.0%} of what is added before the peak is still held at it, "
         f"{shape.drop:.0%} of what goes after it is not added again",
         soft_wrap=True,

@@ -21,16 +21,14 @@ from tfwave.cli.output import (
 )
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_order
-from tfwave.cost.file import load_costs
 from tfwave.cost.network import Network
-from tfwave.cost.uniform import uniform_costs
-from tfwave.errors import MissingCost
 from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.planner.captured import overlap_on
 from tfwave.planner.plan import URGENCY
+from tfwave.planner.uncaptured import untraced_network
 
 
 class Missing(StrEnum):
@@ -42,7 +40,9 @@ class Missing(StrEnum):
 
 def plan_command(  # noqa: PLR0913, PLR0917
     graph: Annotated[str, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")],
-    policy: Annotated[str, typer.Option(help=f"{', '.join(POLICY_NAMES)}.")] = "tac",
+    policy: Annotated[
+        str, typer.Option(help=f"{', '.join(POLICY_NAMES)}, or your own: module:function.")
+    ] = "tac",
     costs: Annotated[
         Path | None,
         typer.Option(help='Costs in seconds: {"ops": {node: s}, "transfers": {recv node: s}}.'),
@@ -117,12 +117,6 @@ def _loads(bundle: Bundle, captured: Network) -> tuple[ServerLoad, ...]:
 
 
 def _network(source: Source, policy: str, costs: Path | None) -> Network:
-    if costs is not None:
-        return Network(load_costs(costs, source.view))
-    if source.bundle is not None:
+    if source.bundle is not None and costs is None:
         return bundle_network(source.bundle)
-    if policy == "tac":
-        raise MissingCost(
-            "the policy 'tac' needs times: give --costs FILE or a capture bundle, or choose --policy tic"
-        )
-    return Network(uniform_costs(source.view))
+    return untraced_network(source.view, policy, costs)

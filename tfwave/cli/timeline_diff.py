@@ -27,7 +27,7 @@ def timeline_diff_command(
 
     [bold]Examples[/bold]
 
-      tfwave timeline-diff demo-run/bundle demo-run/ordered-step
+      tfwave timeline-diff demo-run/bundle demo-run/ordered
 
       tfwave simulate demo-run/bundle --timeline simulated.json
 

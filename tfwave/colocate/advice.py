@@ -5,17 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tfwave.bundle.bundle import Bundle
-from tfwave.bundle.costs import bundle_costs
-from tfwave.bundle.memory import captured_memory
 from tfwave.colocate.profile import constant_bytes
 from tfwave.errors import PlanError
-from tfwave.memory.colocation import Colocation, JobStep, colocate, is_worth
-from tfwave.memory.groups import levelled
+from tfwave.memory.colocation import Colocation, JobStep, Policy, colocate, is_worth
+from tfwave.memory.groups import check_split_size, levelled
 from tfwave.memory.schedule import in_turn, modelled_seconds
 from tfwave.memory.slots import can_finish
 from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.groups import UNKNOWN_SHARE, GroupedJob, Groups, NodeGroup, Turn, nothing_done
+from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, Turn, nothing_done
 from tfwave.sizes import in_words
 
 _PARTS = 100
@@ -49,7 +46,9 @@ class Advice:
         """The same as a section of a plan."""
         if self.plan is None:
             return None
-        return self.plan.section({step.name: graph_print(step.view) for step in self.steps})
+        prints = {step.name: graph_print(step.view) for step in self.steps}
+        own = {step.name: OwnStep(graph_print(step.own), step.fetches) for step in self.steps if step.own}
+        return self.plan.section(prints, own)
 
     @cached_property
     def whole(self) -> Mapping[str, GroupedJob]:
@@ -78,28 +77,6 @@ class Advice:
         return {name: largest_scale([job], self.limit_bytes - kept[name]) for name, job in self.whole.items()}
 
 
-def captured_step(name: str, bundle: Bundle, device: str | None = None) -> JobStep:
-    """The step of a job that was captured: that with the highest peak.
-
-    What its pool held besides counts, too: constants, and what a pool gives variables beyond what they need. So
-    capture a job in a process of its own.
-
-    Raises:
-        BundleError: as `captured_memory`.
-    """
-    captured = captured_memory(bundle, device)
-    besides = max(0, captured.others or 0)
-    share = bundle.manifest.compute_share or UNKNOWN_SHARE
-    return JobStep(
-        name,
-        bundle.view,
-        captured.memory.profile,
-        bundle_costs(bundle),
-        compute_share=share,
-        besides=besides,
-    )
-
-
 def kept_bytes(step: JobStep) -> int:
     """What `tfwave.colocate.run` leaves free for a job besides: see there.
 
@@ -109,20 +86,31 @@ def kept_bytes(step: JobStep) -> int:
     return step.profile.resident + constant_bytes(step.view.nodes)
 
 
-def advise(steps: Sequence[JobStep], limit_bytes: int) -> Advice:
+def advise(
+    steps: Sequence[JobStep],
+    limit_bytes: int,
+    policy: Policy = Policy.SEARCH,
+    split_size: int | None = None,
+) -> Advice:
     """Plan jobs into a memory, with what `tfwave.colocate.run` keeps free there; that they do not fit is an answer.
 
+    `policy` and `split_size` are as in `tfwave.memory.colocation.colocate`.
+
     Raises:
-        PlanError: no job, or two of one name.
+        PlanError: no job, two of one name, or a split size below 1.
         GraphError: as `node_groups`.
         MissingCost: as `node_groups`.
     """
+    if split_size is not None:
+        check_split_size(split_size)
     nothing_done([GroupedJob(step.name, (), 0) for step in steps])
     if not steps:
         raise PlanError("there is no job to plan: give one or more")
     kept = sum(map(kept_bytes, steps))
     try:
-        return Advice(tuple(steps), limit_bytes, kept, colocate(steps, _above(kept, limit_bytes)))
+        return Advice(
+            tuple(steps), limit_bytes, kept, colocate(steps, _above(kept, limit_bytes), policy, split_size)
+        )
     except PlanError as err:
         return Advice(tuple(steps), limit_bytes, kept, None, str(err))
 

@@ -5,20 +5,24 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tfwave.bundle.bundle import Bundle
 from tfwave.colocate.beside import Barred, left_where_ended, train_beside
+from tfwave.colocate.first import FirstStep
 from tfwave.colocate.fitting import Fit, fit
 from tfwave.colocate.job import Job
 from tfwave.colocate.life import Life
 from tfwave.colocate.measure import insert_barriers, ledger_job, measure
-from tfwave.colocate.planned import ReadyJob, check_names, make_ready
+from tfwave.colocate.planned import ReadyJob, check_names, found, make_ready
 from tfwave.colocate.profile import ProfiledStep, constant_bytes
 from tfwave.colocate.results import Results
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.memory.colocation import Colocation
 from tfwave.memory.slots import Rooms, room
+from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.given import GivenPlan, section_of
-from tfwave.plan.groups import Groups
+from tfwave.plan.groups import GroupedJob, Groups
 from tfwave.plan.plan import Plan
+from tfwave.proto.tensorflow_pb2 import NodeDef
 from tfwave.runtime.ledger import WAIT_SECONDS, Ledger, LedgerFigures, load_barrier_op
 from tfwave.runtime.pool import pool_in_use, pool_limit
 from tfwave.sizes import in_words, parse_size
@@ -42,7 +46,8 @@ def run(
     2. A plan cuts each step into node groups (`tfwave.memory.colocation.colocate`), or leaves them to run in turn,
        if they fit in no other way, or kept the cores too busy in point 1. If not all jobs fit, those that come
        first, by priority and then in their order, go on without those that do not fit beside them. What was planned
-       is in `Results.plan`, for another run; a `plan` that is given takes the place of the traced steps.
+       is in `Results.plan`, for another run, and what was traced in `Results.bundles`; a `plan` that is given takes
+       the place of the traced steps.
     3. From then on each job runs in a thread of its own, as it would alone: only before each group it waits until
        the pool has room for it. What it computes stays the same, bit by bit.
     4. A job that ends or fails leaves the others alone; what it left in the pool, as variables, still counts.
@@ -111,6 +116,7 @@ class _Colocating:
 
     def __post_init__(self) -> None:
         self.lives = {job.name: Life(job) for job in self.jobs}
+        self.bundles: dict[str, Bundle] = {}
         if len(self.lives) < len(self.jobs):
             names = [job.name for job in self.jobs]
             twice = next(name for name in names if names.count(name) > 1)
@@ -138,9 +144,9 @@ class _Colocating:
 
     def _ready(self, groups: Groups) -> tuple[Groups, list[ReadyJob], int]:
         """The jobs that run what was planned, and the bytes that are left to them; the others end."""
-        found = [make_ready(self.lives[planned.job.name], planned) for planned in groups.jobs]
-        there = [each for each in found if each is not None]
-        return groups, there, min(groups.limit_bytes, self._left(there))
+        ready = [make_ready(self.lives[planned.job.name], planned) for planned in groups.jobs]
+        there = [each for each in ready if each is not None]
+        return groups, there, min(groups.limit_bytes, self._left(each.item.graph.node for each in there))
 
     def _decided(self) -> tuple[Groups | None, list[ReadyJob], int]:
         """The same of what is planned now, from what is measured."""
@@ -148,16 +154,26 @@ class _Colocating:
         plan = self._planned(profiled) if profiled else None
         if plan is None:
             return None, [], 0
-        groups = plan.section({job.name: profiled[job.name].graph for job in plan.jobs})
-        return groups, [ReadyJob(job, profiled[job.name].item) for job in plan.jobs], plan.limit_bytes
+        groups = plan.section({job.name: graph_print(profiled[job.name].step.view) for job in plan.jobs})
+        ready = [self._found(job, profiled[job.name].made) for job in plan.jobs]
+        return groups, [each for each in ready if each is not None], plan.limit_bytes
+
+    def _found(self, job: GroupedJob, made: FirstStep) -> ReadyJob | None:
+        try:
+            return found(job, made)
+        except EnforcerError as error:
+            self.lives[job.name].fail(error)
+            return None
 
     def _measured(self) -> dict[str, ProfiledStep]:
         found = {name: measure(life) for name, life in self.lives.items()}
-        return {name: step for name, step in found.items() if step is not None}
+        there = {name: step for name, step in found.items() if step is not None}
+        self.bundles = {name: step.bundle for name, step in there.items()}
+        return there
 
-    def _left(self, steps: Iterable[ReadyJob | ProfiledStep]) -> int:
+    def _left(self, instances: Iterable[Iterable[NodeDef]]) -> int:
         """The limit without what is in the pool, and without what instances with barriers will have."""
-        return self.limit - pool_in_use() - sum(constant_bytes(each.item.graph.node) for each in steps)
+        return self.limit - pool_in_use() - sum(constant_bytes(nodes) for nodes in instances)
 
     def _planned(self, profiled: Mapping[str, ProfiledStep]) -> Colocation | None:
         """A plan for the jobs that fit; the others end."""
@@ -179,7 +195,7 @@ class _Colocating:
         return found.plan
 
     def _fit(self, profiled: Mapping[str, ProfiledStep]) -> Fit:
-        left = self._left(profiled.values())
+        left = self._left(each.step.view.nodes for each in profiled.values())
         if left < 1:
             taken = f"{in_words(pool_in_use())} of {in_words(self.limit)}"
             full = PlanError(f"the pool is full before any step, with {taken} taken: raise the limit")
@@ -218,4 +234,4 @@ class _Colocating:
     def _results(self, groups: Groups | None, figures: LedgerFigures | None) -> Results:
         waited = dict(figures.waited_by_job) if figures else dict[str, float]()
         found = {name: life.result(waited.get(name, 0.0)) for name, life in self.lives.items()}
-        return Results(found, None if groups is None else Plan(groups=groups), figures)
+        return Results(found, None if groups is None else Plan(groups=groups), figures, self.bundles)

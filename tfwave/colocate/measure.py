@@ -1,28 +1,23 @@
 """The first steps of a job, which it makes alone."""
 
 import logging
-import statistics
+import time
 from dataclasses import replace
 from typing import Any
 
+from tfwave.capture.memory.told import told_bundle
 from tfwave.capture.memory.traced import TRACED_STEPS
+from tfwave.capture.timed import StepTime, timed
 from tfwave.colocate.first import first_step
-from tfwave.colocate.job import SessionStep
 from tfwave.colocate.life import Life, Run
-from tfwave.colocate.profile import ProfiledStep, find_graph, profile_step
+from tfwave.colocate.profile import ProfiledStep, captured_step, find_graph
 from tfwave.errors import EnforcerError, TfwaveError
-from tfwave.graph.access import VARIABLE_OPS
 from tfwave.graph.item import GraphItem
-from tfwave.graph.variable_bytes import resident_bytes
-from tfwave.graph.view import GraphView
 from tfwave.passes.text import build_pass
-from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob
 from tfwave.runtime.group_barriers import Insert
 from tfwave.runtime.ledger import Ledger, LedgerJob
-from tfwave.runtime.live.batches import bytes_of, captured_bytes
 from tfwave.runtime.live.grappler import in_grappler
-from tfwave.runtime.machine import with_compute_share
 from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
 
 _log = logging.getLogger("tfwave")
@@ -57,30 +52,27 @@ def insert_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger
 
 
 def _measure(life: Life) -> ProfiledStep | None:
+    """What else the pool holds is taken off the limit once for all jobs: the traces do not tell of it."""
     run = life.instance()
-    first = first_step(life, run)
-    traces: list[MemoryTrace] = []
-    shares: list[float] = []
-    last: tuple[Any, ...] = ()
+    made = first_step(life, run)
+    traced: list[tuple[StepTime, MemoryTrace]] = []
+    given: list[int] = []
 
-    def traced(*batch: Any) -> Any:
-        nonlocal last
-        last = batch
-        (value, share), trace = trace_memory(lambda: with_compute_share(lambda: run(*batch)))
-        traces.append(trace)
-        shares.append(share)
+    def trace(*batch: Any) -> Any:
+        given[:] = run.given(*batch)
+        (value, taken), found = trace_memory(lambda: timed(lambda: run(*batch), time.process_time))
+        traced.append((taken, replace(found, pool=())))
         return value
 
-    while len(traces) < TRACED_STEPS and life.advance(traced):
+    while len(traced) < TRACED_STEPS and life.advance(trace):
         pass
     if life.ended:
         return None
     job = life.job
-    item = find_graph(job.name, first.optimized, traces)
-    resident = bytes_of(last) + _variables(job.step, last, item)
-    step = profile_step(job.name, item, traces, resident)
-    step = replace(step, slowed_at_most=job.slowed_at_most, compute_share=statistics.median(shares))
-    return ProfiledStep(item, step, graph_print(GraphView.of(*first.graphs)))
+    graph = find_graph(job.name, made.graphs, [found for _, found in traced])
+    bundle = told_bundle(made.graphs, graph, traced, given, warmup=1)
+    step = replace(captured_step(job.name, bundle), slowed_at_most=job.slowed_at_most)
+    return ProfiledStep(bundle, step, made)
 
 
 def _with_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger) -> Run:
@@ -96,10 +88,3 @@ def _with_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger)
             "its barriers have no place"
         )
     return run
-
-
-def _variables(step: Any, batch: tuple[Any, ...], item: GraphItem) -> int:
-    """An estimate: of what a graph does not tell the shape, nothing."""
-    if not isinstance(step, SessionStep):
-        return captured_bytes(step, batch)
-    return sum(resident_bytes(node) for node in item.graph.node if node.op in VARIABLE_OPS)

@@ -41,30 +41,39 @@ def make_ready(life: Life, planned: PlannedJob) -> ReadyJob | None:
     if life.ended:
         return None
     try:
-        return found(planned, made)
+        check_graph(planned, made)
+        return found(planned.job, made)
     except TfwaveError as error:
         life.fail(error)
         return None
 
 
-def found(planned: PlannedJob, made: FirstStep) -> ReadyJob:
-    """The planned job in what TensorFlow made of its step.
+def check_graph(planned: PlannedJob, made: FirstStep) -> None:
+    """Refuse a step that is not what was planned.
 
     Raises:
-        EnforcerError: TensorFlow's optimizer did not run, or left a group without its ops.
-        PlanError: the step is another one.
+        PlanError: it is another one.
     """
-    name = planned.job.name
-    if not made.optimized:
-        raise EnforcerError(f"no graph of the job '{name}' was seen: let TensorFlow's graph optimizer run")
-    view = GraphView.of(*made.graphs)
-    difference = first_difference(planned.graph, view)
+    difference = first_difference(planned.graph, GraphView.of(*made.graphs))
     if difference:
+        name = planned.job.name
         raise PlanError(f"the job '{name}' was planned with another graph: {difference}; plan it again")
-    ops = dict(zip(view.names, view.ops, strict=True))
+
+
+def found(job: GroupedJob, made: FirstStep) -> ReadyJob:
+    """A job that is cut into groups of the graphs that run, in what TensorFlow's optimizer left.
+
+    Raises:
+        EnforcerError: the optimizer did not run, or left a group without its ops.
+    """
+    if not made.optimized:
+        raise EnforcerError(
+            f"no graph of the job '{job.name}' was seen: let TensorFlow's graph optimizer run"
+        )
+    ops = {node.name: node.op for graph in made.graphs for node in graph.node}
     item = max(reversed(made.optimized), key=lambda item: len(ops.keys() & _names(item)))
     there = _names(item)
-    return ReadyJob(replace(planned.job, groups=tuple(_kept(planned.job, ops, there))), item)
+    return ReadyJob(replace(job, groups=tuple(_kept(job, ops, there))), item)
 
 
 def _kept(job: GroupedJob, ops: dict[str, str], there: set[str]) -> Iterator[NodeGroup]:

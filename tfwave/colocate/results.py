@@ -1,9 +1,10 @@
 """What became of jobs that were trained beside each other."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from tfwave.bundle.bundle import Bundle
 from tfwave.plan.plan import Plan
 from tfwave.runtime.ledger import LedgerFigures
 
@@ -36,11 +37,14 @@ class Results(Mapping[str, JobResult]):
         plan: by which they ran, without those that had no room; None if none was left to plan. Another run of the
             same jobs can take it.
         figures: what the ledger of the pool counted; None likewise.
+        bundles: what was traced of the jobs, by their names; empty where a plan was given. `tfwave.save_bundle`
+            keeps one, for the commands.
     """
 
     jobs: Mapping[str, JobResult]
     plan: Plan | None = None
     figures: LedgerFigures | None = None
+    bundles: Mapping[str, Bundle] = field(default_factory=dict[str, Bundle])
 
     def __getitem__(self, name: str) -> JobResult:
         return self.jobs[name]

@@ -1,6 +1,6 @@
 """The first worker of a demo, and the client of its job.
 
-Asked {"do": "start", "cluster": {job: [address]}, "model": str, "image": int, "batch": int, "device": str}, it
+Asked {"do": "start", "cluster": {job: [address]}, "replicas": {"model": str, "image": int, "batch": int, ...}}, it
 serves, builds the job and initialises it. Then, as often as asked:
 {"do": "run", "steps": n} answers {"steps": [[seconds of each worker]], "digest": sha256 of all outputs};
 {"do": "capture", "steps": n, "warmup": n, "out": path} writes a bundle.
@@ -16,7 +16,7 @@ from typing import Any
 
 from tfwave.capture.session import capture_run
 from tfwave.demo.child import Channel
-from tfwave.demo.model import Job, build_job, server_config
+from tfwave.demo.model import Job, Replicas, build_job, server_config
 from tfwave.errors import TfwaveError
 
 MODULE = "tfwave.demo.chief_task"
@@ -33,11 +33,10 @@ class Chief:
         tensorflow: Any = importlib.import_module("tensorflow")
         v1: Any = tensorflow.compat.v1
         cluster = request["cluster"]
-        device = request["device"]
-        self._server: Any = tensorflow.distribute.Server(
-            cluster, job_name="worker", task_index=0, config=server_config(device)
-        )
-        self._job: Job = build_job(cluster, request["model"], request["image"], request["batch"], device)
+        replicas = Replicas(**request["replicas"])
+        config = server_config(replicas.device)
+        self._server: Any = tensorflow.distribute.Server(cluster, "worker", 0, config=config)
+        self._job: Job = build_job(cluster, replicas)
         config = v1.ConfigProto(operation_timeout_in_ms=_STEP_SECONDS * 1000)
         self._session: Any = v1.Session(self._server.target, graph=self._job.graph, config=config)
         self._session.run(self._job.initializer)

@@ -2,11 +2,12 @@
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tfwave.demo import chief_task, server_task
+from tfwave.demo.model import Replicas
 from tfwave.demo.network import Network, open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.errors import EnforcerError
@@ -22,18 +23,12 @@ _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 @dataclass(frozen=True)
 class DemoJob:
-    """What a demo runs: its cluster, its link (bits per second, into and out of each host) and its model.
-
-    `device` is that of each worker which computes; on GPUs it never ran.
-    """
+    """What a demo runs: its cluster, its link (bits per second, into and out of each host) and its replicas."""
 
     servers: int
     workers: int
     bits_per_second: float
-    model: str
-    image: int
-    batch: int
-    device: str = "CPU:0"
+    replicas: Replicas
     hooked: bool = True
     """Without a hook the servers are stock TensorFlow, and nothing can be installed."""
 
@@ -94,8 +89,7 @@ class DemoCluster:
         """Build the job on a cluster whose servers are up, and limit its link if the network does not."""
         for control in self._controls:
             control.configure(bytes_per_second=self.network.pacing_bytes_per_second)
-        model = {"model": job.model, "image": job.image, "batch": job.batch, "device": job.device}
-        self._ask(START_SECONDS, do="start", cluster=cluster, **model)
+        self._ask(START_SECONDS, do="start", cluster=cluster, replicas=asdict(job.replicas))
 
     def _ask(self, seconds: float, **request: object) -> dict[str, Any]:
         answer = self._chief.request(request, seconds)
@@ -123,7 +117,7 @@ def demo_cluster(job: DemoJob, directory: Path) -> Generator[DemoCluster]:
         sockets = directory if job.hooked else None
         started = [_start_server(tasks, host, cluster, "ps", i, sockets) for i, host in enumerate(servers)]
         for i, host in enumerate(workers[1:], 1):
-            started.append(_start_server(tasks, host, cluster, "worker", i, None, job.device))
+            started.append(_start_server(tasks, host, cluster, "worker", i, None, job.replicas.device))
         chief = tasks.start("worker0", workers[0], chief_task.MODULE, _QUIET)
         addresses = [task.receive(START_SECONDS)["control"] for task in started]
         controls = [stack.enter_context(ControlClient(a)) for a in addresses if a]

@@ -1,26 +1,18 @@
-"""The demo's job: a model of `tf_keras.applications`, variables on the servers, a replica on each worker."""
+"""The demo's job: a model by name, its variables on the servers, a replica on each worker."""
 
 import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tfwave.demo.networks import NETWORKS
 from tfwave.errors import EnvironmentUnsupported, TfwaveError
 
 CLASSES = 100
-VGG16_LIKE = "VGG16Like"
-"""VGG-16's convolutions, strided instead of pooled, with a head of 512, 512 and 1000: 79 MB at 128 pixels."""
-
-_VGG16_CONVOLUTIONS = (
-    *((64, 1), (64, 2), (128, 1), (128, 2), (256, 1), (256, 1), (256, 2)),
-    *((512, 1), (512, 1), (512, 2), (512, 1), (512, 1), (512, 2)),
-)
-"""Filters and stride."""
-
+LEARNING_RATE = 1e-3
 _DEVICE = re.compile(r"(CPU|GPU):[0-9]{1,3}")
 _APPLICATION = re.compile(r" import ([A-Z]\w*)$", re.MULTILINE)
 
@@ -36,8 +28,24 @@ class Job:
     """Seconds since the epoch, by the worker's clock."""
 
 
-def build_job(cluster: dict[str, list[str]], model: str, image: int, batch: int, device: str) -> Job:
-    """Inference of `batch` images of `image` x `image` pixels on a device of each worker, in one step.
+@dataclass(frozen=True)
+class Replicas:
+    """What each worker computes in a step: `batch` images of `image` x `image` pixels.
+
+    In training each worker's loss is its output, it is done when its gradients are, and the servers apply their
+    mean: replicas in one graph, trained in step. `device` is that of each worker; it never ran on a GPU.
+    """
+
+    model: str
+    image: int
+    batch: int
+    classes: int = CLASSES
+    train: bool = False
+    device: str = "CPU:0"
+
+
+def build_job(cluster: dict[str, list[str]], replicas: Replicas) -> Job:
+    """A replica on each worker, in one step.
 
     Raises:
         EnvironmentUnsupported: tf_keras is not installed.
@@ -45,28 +53,57 @@ def build_job(cluster: dict[str, list[str]], model: str, image: int, batch: int,
     """
     tensorflow: Any = importlib.import_module("tensorflow")
     v1: Any = tensorflow.compat.v1
-    make = network_maker(model)
+    make = network_maker(replicas.model, replicas.classes)
     graph = tensorflow.Graph()
     with graph.as_default():
         v1.set_random_seed(1)
-        network: Any = None
+        with v1.device(_placement(v1, cluster, 0, replicas.device)):
+            network = make(replicas.image)
         outputs: list[Any] = []
+        done: list[list[Any]] = []
         times: list[Any] = []
         for worker in range(len(cluster["worker"])):
-            task = f"/job:worker/task:{worker}"
-            with v1.device(_placement(v1, cluster, task, device)):
-                images = tensorflow.random.stateless_uniform([batch, image, image, 3], seed=[worker, 7])
-                if network is None:
-                    network = make(image)
-                output = network(images, training=False)
-                with tensorflow.control_dependencies([output]), v1.device(f"{task}/device:CPU:0"):
+            with v1.device(_placement(v1, cluster, worker, replicas.device)):
+                output, gradients = _replica(tensorflow, network, replicas, worker)
+                with (
+                    tensorflow.control_dependencies([output, *gradients]),
+                    v1.device(f"/job:worker/task:{worker}/device:CPU:0"),
+                ):
                     times.append(tensorflow.timestamp())
-                outputs.append(output)
+            outputs.append(output)
+            done.append(gradients)
+        if replicas.train:
+            with tensorflow.control_dependencies(_applied(v1, network.trainable_variables, done)):
+                outputs = [tensorflow.identity(output) for output in outputs]
         return Job(graph, v1.global_variables_initializer(), outputs, times)
 
 
-def _placement(v1: Any, cluster: dict[str, list[str]], task: str, device: str) -> Callable[[Any], str]:
+def _replica(tensorflow: Any, network: Any, replicas: Replicas, worker: int) -> tuple[Any, list[Any]]:
+    """What one worker computes: its output or loss, and in training the gradients."""
+    shape = [replicas.batch, replicas.image, replicas.image, 3]
+    images = tensorflow.random.stateless_uniform(shape, seed=[worker, 7])
+    output = network(images, training=replicas.train)
+    if not replicas.train:
+        return output, []
+    loss = tensorflow.reduce_mean(tensorflow.square(output))
+    return loss, tensorflow.compat.v1.gradients(loss, network.trainable_variables)
+
+
+def _applied(v1: Any, variables: list[Any], gradients: list[list[Any]]) -> list[Any]:
+    """Gradient descent by the mean of the workers' gradients, where each variable is."""
+    updates: list[Any] = []
+    for variable, *of_workers in zip(variables, *gradients, strict=True):
+        with v1.device(variable.device):
+            step = LEARNING_RATE / len(of_workers)
+            total = of_workers[0] if len(of_workers) == 1 else v1.add_n(of_workers)
+            update = v1.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=step, delta=total)
+            updates.append(update)
+    return updates
+
+
+def _placement(v1: Any, cluster: dict[str, list[str]], worker: int, device: str) -> Callable[[Any], str]:
     """Variables on the servers, and all that is on the worker on its device."""
+    task = f"/job:worker/task:{worker}"
     setter: Any = v1.train.replica_device_setter(cluster=cluster, worker_device=task)
 
     def place(op: Any) -> str:
@@ -76,7 +113,7 @@ def _placement(v1: Any, cluster: dict[str, list[str]], task: str, device: str) -
     return place
 
 
-def network_maker(name: str) -> Callable[[int], Any]:
+def network_maker(name: str, classes: int = CLASSES) -> Callable[[int], Any]:
     """What makes a network, with random weights, for images of a given side.
 
     Raises:
@@ -84,20 +121,10 @@ def network_maker(name: str) -> Callable[[int], Any]:
     """
     check_model(name)
     keras: Any = importlib.import_module("tf_keras")
-    if name == VGG16_LIKE:
-        return partial(_vgg16_like, keras)
+    if name in NETWORKS:
+        return lambda image: NETWORKS[name](keras, image, classes)
     make = getattr(keras.applications, name)
-    return lambda image: make(weights=None, input_shape=(image, image, 3), classes=CLASSES)
-
-
-def _vgg16_like(keras: Any, image: int) -> Any:
-    layers = keras.layers
-    convolutions = [
-        layers.Conv2D(filters, 3, strides=stride, padding="same", activation="relu")
-        for filters, stride in _VGG16_CONVOLUTIONS
-    ]
-    head = [layers.Flatten(), *(layers.Dense(units, activation="relu") for units in (512, 512, 1000))]
-    return keras.Sequential([keras.Input((image, image, 3)), *convolutions, *head])
+    return lambda image: make(weights=None, input_shape=(image, image, 3), classes=classes)
 
 
 def check_model(name: str) -> None:
@@ -107,7 +134,7 @@ def check_model(name: str) -> None:
         EnvironmentUnsupported: tf_keras is not installed.
         TfwaveError: there is no such model; names those there are.
     """
-    there = [VGG16_LIKE, *_applications()]
+    there = [*NETWORKS, *_applications()]
     if name not in there:
         raise TfwaveError(f"the demo has no model '{name}': choose one of {', '.join(there)}")
 

@@ -1,7 +1,7 @@
 """The demo from start to end: measure, capture, plan, install, measure again, judge."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,13 @@ from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
 from tfwave.errors import TfwaveError
 from tfwave.files import write_whole
-from tfwave.order.bounds import Bounds
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
 from tfwave.planner.captured import plan_bundle
 from tfwave.report.chrome import chrome_trace
 from tfwave.report.conformance import Conformance, HandOff, conformance
 from tfwave.report.figures import StepFigures, step_figures
+from tfwave.report.iterations import explained, traced_iterations
 from tfwave.report.run import MODES, save_run
 from tfwave.runtime.native import ensure_built
 
@@ -41,6 +41,8 @@ class DemoResult:
     network: str
     plan: Plan
     figures: dict[str, StepFigures]
+    explained: float
+    """R2 of step time against E, over the traced steps of both modes."""
     conformance: dict[str, Conformance]
     outputs_equal: bool
     """Whether every block gave the same outputs, bit for bit."""
@@ -65,13 +67,14 @@ def run_demo(job: DemoJob, blocks: Blocks, policy: str, out: Path, say: Say) -> 
         save_plan(plan, out / "plan.json")
         cluster.install(plan)
         measured = _measure(cluster, blocks, say)
-        say("tracing an ordered step")
+        say(f"tracing {CAPTURED_STEPS} ordered steps")
         cluster.order(True)
-        cluster.capture(out / "ordered-step", steps=1, warmup=0)
+        cluster.capture(out / "ordered", steps=CAPTURED_STEPS, warmup=WARMUP_STEPS)
         live = cluster.live_steps()
         network = cluster.network.description
-    result = _judge(plan, measured, network, live)
-    _save(out, result, measured, bundle)
+    traced = {"unordered": bundle, "ordered": load_bundle(out / "ordered")}
+    result = _judge(plan, measured, traced, network, live)
+    _save(out, result, measured, traced)
     return result
 
 
@@ -102,23 +105,25 @@ def _measure(cluster: DemoCluster, blocks: Blocks, say: Say) -> _Measured:
     return measured
 
 
-def _judge(plan: Plan, measured: _Measured, network: str, live: int) -> DemoResult:
-    bounds = Bounds(plan.predicted.upper_seconds, plan.predicted.lower_seconds)
+def _judge(
+    plan: Plan, measured: _Measured, traced: Mapping[str, Bundle], network: str, live: int
+) -> DemoResult:
+    own = {mode: traced_iterations(bundle) for mode, bundle in traced.items()}
     return DemoResult(
         network=network,
         plan=plan,
-        figures={mode: step_figures(steps, bounds) for mode, steps in measured.steps.items()},
+        figures={mode: step_figures(steps, own[mode]) for mode, steps in measured.steps.items()},
+        explained=explained([iteration for of_mode in own.values() for iteration in of_mode]),
         conformance={mode: conformance(of_mode) for mode, of_mode in measured.hand_offs.items()},
         outputs_equal=len(measured.digests) == 1,
         live_steps=live,
     )
 
 
-def _save(out: Path, result: DemoResult, measured: _Measured, bundle: Bundle) -> None:
+def _save(out: Path, result: DemoResult, measured: _Measured, traced: Mapping[str, Bundle]) -> None:
     save_run(out, measured.hand_offs)
     _write_json(out / "figures.json", result_dict(result) | {"step_seconds": measured.steps})
-    ordered = load_bundle(out / "ordered-step")
-    trace = chrome_trace({"unordered": bundle.steps[-1], "ordered": ordered.steps[-1]})
+    trace = chrome_trace({mode: bundle.steps[-1] for mode, bundle in traced.items()})
     write_whole(out / "trace.json", trace.encode())
 
 
@@ -129,6 +134,7 @@ def result_dict(result: DemoResult) -> dict[str, Any]:
         "policy": result.plan.policy,
         "predicted": asdict(result.plan.predicted),
         "figures": {mode: asdict(f) for mode, f in result.figures.items()},
+        "explained": result.explained,
         "conformance": {mode: asdict(c) | {"exact": c.exact} for mode, c in result.conformance.items()},
         "outputs_equal": result.outputs_equal,
         "live_steps": result.live_steps,

@@ -85,7 +85,7 @@ class GraphFile:
             TfwaveError: as `Container.write`.
         """
         (item,) = items
-        self._check_target(out)
+        check_target(self.source, out)
         data = _encode(item.graph, out, text=self._writes_text(out))
         if out == STANDARD_OUTPUT:
             _write_standard_output(data)
@@ -95,14 +95,20 @@ class GraphFile:
     def _writes_text(self, out: str) -> bool:
         return self.text if out == STANDARD_OUTPUT else out.endswith(TEXT_SUFFIX)
 
-    def _check_target(self, out: str) -> None:
-        if out == STANDARD_OUTPUT:
-            return
-        path = Path(out)
-        if os.path.isdir(path):
-            raise GraphError(f"cannot write '{out}': '{self.source}' is one graph, and this is a directory")
-        if self.source != STANDARD_INPUT and _is_same_file(Path(self.source), path):
-            raise GraphError(f"'{out}' is the graph that was read, '{self.source}': choose another name")
+
+def check_target(source: str, out: str) -> None:
+    """Refuse to write one graph where a directory is, or where it was read.
+
+    Raises:
+        GraphError: `out` is a directory, or the file `source`.
+    """
+    if out == STANDARD_OUTPUT:
+        return
+    path = Path(out)
+    if os.path.isdir(path):
+        raise GraphError(f"cannot write '{out}': '{source}' is one graph, and this is a directory")
+    if source != STANDARD_INPUT and _is_same_file(Path(source), path):
+        raise GraphError(f"'{out}' is the graph that was read, '{source}': choose another name")
 
 
 def _is_same_file(source: Path, out: Path) -> bool:

@@ -19,23 +19,25 @@ def flow_regions(view: GraphView) -> list[int]:
 
     Before it is lowered, each of them is one node.
     """
-    regions = _Regions(len(view))
+    from networkx.utils import UnionFind
+
+    regions = UnionFind(range(len(view)))
     first: dict[str, int] = {}
     for node, loop in enumerate(_outermost_loops(view)):
         if loop:
-            regions.join(first.setdefault(loop, node), node)
+            regions.union(first.setdefault(loop, node), node)
     inside = in_control_flow(view)
     begins = [node for node in inside if _begins(view, node, inside)]
     joining = inside.difference(begins)
     for node in range(len(view)):
         for fanin in view.fanins[node][: view.data_fanins[node]]:
             if fanin in joining:
-                regions.join(fanin, node)
-    led_to = {node: {regions.of(reader) for reader in _data_fanouts(view, node)} for node in begins}
+                regions.union(fanin, node)
+    led_to = {node: {regions[reader] for reader in _data_fanouts(view, node)} for node in begins}
     for node, found in led_to.items():
         if len(found) == 1:
-            regions.join(node, *found)
-    return [regions.of(node) for node in range(len(view))]
+            regions.union(node, *found)
+    return [regions[node] for node in range(len(view))]
 
 
 def is_entry(view: GraphView, node: int, inside: Collection[int]) -> bool:
@@ -51,21 +53,6 @@ def _begins(view: GraphView, node: int, inside: Collection[int]) -> bool:
 
 def _data_fanouts(view: GraphView, node: int) -> list[int]:
     return [r for r in view.fanouts[node] if node in view.fanins[r][: view.data_fanins[r]]]
-
-
-class _Regions:
-    """Disjoint sets of nodes."""
-
-    def __init__(self, count: int) -> None:
-        self._parents = list(range(count))
-
-    def of(self, node: int) -> int:
-        while self._parents[node] != node:
-            self._parents[node] = node = self._parents[self._parents[node]]
-        return node
-
-    def join(self, one: int, other: int) -> None:
-        self._parents[self.of(one)] = self.of(other)
 
 
 def _outermost_loops(view: GraphView) -> list[str]:

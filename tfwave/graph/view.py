@@ -1,16 +1,21 @@
 """GraphView: integer-indexed structure of a graph, or of all partitions of one job, for analysis only."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from sys import intern
+from typing import TYPE_CHECKING
 
 from tfwave.errors import GraphError
 from tfwave.graph.attrs import string_attr
 from tfwave.graph.flow_ops import MERGE_OPS, NEXT_OPS
 from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
+
+if TYPE_CHECKING:
+    from networkx import MultiDiGraph
 
 SEND_OPS = frozenset({"_Send", "_HostSend"})
 RECV_OPS = frozenset({"_Recv", "_HostRecv"})
@@ -74,6 +79,25 @@ class GraphView:
         if self.ops[node] not in MERGE_OPS:
             return self.fanins[node]
         return [f for f in self.fanins[node] if not self._is_back_edge(f, node)]
+
+    def to_networkx(self, sizes: Mapping[int, int] | None = None) -> "MultiDiGraph[int]":
+        """The same structure for networkx's algorithms: an edge for each input, from its source.
+
+        Nodes are indices, as `Transfer.recv` is one, with `name`, `op` and `device`, and with `bytes` where `sizes`
+        knows them by index. Edges have `port`, the output that is read (-1: none), and `control`, whether they are
+        control edges. A `_Send` has an edge to its `_Recv`. A while loop is a cycle.
+        """
+        from networkx import MultiDiGraph
+
+        graph: MultiDiGraph[int] = MultiDiGraph()
+        for i, node in enumerate(self.nodes):
+            known = {"bytes": sizes[i]} if sizes and i in sizes else {}
+            graph.add_node(i, name=node.name, op=node.op, device=node.device, **known)
+        for i, node in enumerate(self.nodes):
+            ports = [parse_input(text).port for text in node.input]
+            for source, port in zip_longest(self.fanins[i], ports, fillvalue=0):
+                graph.add_edge(source, i, port=port, control=port == CONTROL_PORT)
+        return graph
 
     def _is_back_edge(self, source: int, target: int) -> bool:
         return self.ops[target] in MERGE_OPS and self.ops[source] in NEXT_OPS

@@ -21,7 +21,8 @@ class ScheduleCallback(Hooks):
 
     For `tf_keras` models and `tfwave.keras.fit`, under a strategy that `tfwave.distribute.wrap` took. Each
     epoch's logs get ``tfwave_step_seconds``, ``tfwave_efficiency``, ``tfwave_inversions``,
-    ``tfwave_exact_share``, ``tfwave_planned_share``, ``tfwave_released`` and ``tfwave_straggler`` (see
+    ``tfwave_exact_share``, ``tfwave_planned_share``, ``tfwave_released`` and ``tfwave_straggler``, of E and
+    straggler the median, too, as ``tfwave_efficiency_median`` and ``tfwave_straggler_median`` (see
     `tfwave.distribute.Figures`), so `History` has them, and so have loggers that come after this callback in the
     list. When `fit` ends, also by an exception, the strategy's schedule is as it was before.
     """

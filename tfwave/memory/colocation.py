@@ -1,23 +1,26 @@
 """The planner of co-located jobs: how finely each is cut, and how far apart they start."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 from tfwave.cost.table import Costs
 from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
 from tfwave.memory.groups import LevelledStep, levelled
+from tfwave.memory.pairing import algorithm_one
 from tfwave.memory.profile import MemoryProfile
 from tfwave.memory.schedule import in_turn, modelled_peak, modelled_seconds
-from tfwave.memory.slots import can_finish, fits, room, staggered_slots
+from tfwave.memory.slots import Rooms, can_finish, fits, room, staggered_slots
 from tfwave.plan.fingerprint import GraphPrint
 from tfwave.plan.groups import (
     UNKNOWN_SHARE,
     GroupedJob,
     Groups,
     NodeGroup,
+    OwnStep,
     PlannedJob,
     Slot,
     check_shares,
@@ -31,9 +34,19 @@ FINENESSES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Into how many parts the planner tries to cut each job's rise to its peak; 0 leaves its step in one group."""
 
 WORTH = 0.05
-"""Of the time in turn, what running side by side must save by the model: it takes barriers, and more memory."""
+"""Side by side must save this share of the time in turn by the model: it takes barriers, and more memory."""
 
 _ROUNDING = 1e-9
+
+
+class Policy(StrEnum):
+    """Who decides which node groups run side by side."""
+
+    SEARCH = "search"
+    """tfwave's own: each job as the first, all offsets, and in turn where side by side saves too little."""
+    ALGORITHM_1 = "algorithm1"
+    """Waterwave's (section 4.2), mended: see `tfwave.memory.pairing`."""
+
 
 _Candidate = tuple[Sequence[GroupedJob], tuple[Slot, ...]]
 
@@ -43,7 +56,8 @@ class JobStep:
     """One step of a job that shares a device with others: its graph, and what its ops take, in bytes and seconds.
 
     `slowed_at_most` and `compute_share` are as in `GroupedJob`. `besides` are the bytes that the job holds in the
-    pool beside what its profile tells: constants, and what the pool gives variables beyond what they need.
+    pool beside what its profile tells: constants, and what the pool gives variables beyond what they need. `own` is
+    the step in the program's own graph, where that is known, and `fetches` what it runs of it.
 
     Raises:
         PlanError: as `check_shares`.
@@ -56,6 +70,8 @@ class JobStep:
     slowed_at_most: float | None = None
     compute_share: float = UNKNOWN_SHARE
     besides: int = 0
+    own: GraphView | None = None
+    fetches: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse shares that are none."""
@@ -111,11 +127,12 @@ class Colocation:
         """
         return cls(tuple([planned.job for planned in groups.jobs]), groups.slots, groups.limit_bytes)
 
-    def section(self, graphs: Mapping[str, GraphPrint]) -> Groups:
-        """As a plan says it; `graphs` are the prints of what the jobs run, by name."""
+    def section(self, graphs: Mapping[str, GraphPrint], own: Mapping[str, OwnStep] | None = None) -> Groups:
+        """As a plan says it; `graphs` are the prints of what the jobs run, by name, and `own` their own steps."""
+        steps = own or {}
         return Groups(
             limit_bytes=self.limit_bytes,
-            jobs=tuple([PlannedJob(job, graphs[job.name]) for job in self.jobs]),
+            jobs=tuple([PlannedJob(job, graphs[job.name], steps.get(job.name)) for job in self.jobs]),
             slots=self.slots,
             peak_bytes=self.peak_bytes,
             seconds=self.seconds,
@@ -143,17 +160,32 @@ class Colocation:
         return tuple([job for job, most in limited if self.slowed(job) > most + _ROUNDING])
 
 
-def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
+def colocate(
+    steps: Sequence[JobStep],
+    limit_bytes: int,
+    policy: Policy = Policy.SEARCH,
+    split_size: int | None = None,
+) -> Colocation:
     """The slots that take the least time of those that keep to the limit, with a margin fixed in advance.
 
-    Tries several finenesses of node groups, each job as the first, and all offsets; equal times go to fewer slots,
-    then to the lower peak, then to what was tried first. Each job makes one step in each round of the slots: one
-    after the other is what is left where nothing else fits, or where it saves less than `WORTH`, as steps that keep
-    the compute units busy slow each other; unless a job does not allow that.
+    1. "search" tries several finenesses of node groups, each job as the first, and all offsets; equal times go to
+       fewer slots, then to the lower peak, then to what was tried first. One after the other is what is left where
+       nothing else fits, or where it saves less than `WORTH`, as steps that keep the compute units busy slow each
+       other; unless a job does not allow that.
+    2. "algorithm1" tries the same finenesses, but for whole steps, and takes the fastest, gain or not.
+
+    Each job makes one step in each round of the slots.
+
+    Args:
+        steps: one of each job.
+        limit_bytes: of the memory.
+        policy: see above.
+        split_size: the net bytes at which a node group ends (Waterwave, section 4.2), whatever would be tried.
 
     Raises:
         PlanError: no job, or two of one name; a job does not fit, alone or beside what the others hold between
-            their steps; or no way fits in which each job is slowed by no more than it allows. Names the job.
+            their steps; no way fits in these node groups, or none in which each job is slowed by no more than it
+            allows; a split size below 1. Names the job.
         GraphError: as `node_groups`.
         MissingCost: as `node_groups`.
     """
@@ -161,11 +193,12 @@ def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
         raise PlanError("there is no job to plan: give one or more")
     ordered = sorted(steps, key=lambda step: step.name)
     levels = [levelled(step.view, step.profile, step.costs) for step in ordered]
-    tried = [_grouped(ordered, levels, fineness) for fineness in FINENESSES]
-    candidates = [candidate for jobs in tried for candidate in _candidates(jobs, limit_bytes)]
+    way = _WAYS[policy]
+    tried = [_grouped(ordered, cut) for cut in _cuts(levels, way.finenesses, split_size)]
+    candidates = [candidate for jobs in tried for candidate in way.slots(jobs, limit_bytes)]
     if not candidates:
-        raise _no_room(tried[0], limit_bytes)
-    found = _chosen(candidates, limit_bytes)
+        raise _no_room(_grouped(ordered, [level.whole for level in levels]), limit_bytes)
+    found = way.choose(candidates, limit_bytes)
     for job in found.too_slow:
         raise PlanError(
             f"the steps of the job '{job.name}' come {found.slowed(job):.0%} slower at the least, "
@@ -174,13 +207,15 @@ def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
     return found
 
 
-def _chosen(candidates: Sequence[_Candidate], limit_bytes: int) -> Colocation:
+def _fastest(candidates: Sequence[_Candidate], limit_bytes: int) -> Colocation:
+    jobs, slots = min(candidates, key=_rank)
+    return Colocation(tuple(sorted(jobs, key=lambda job: job.name)), slots, limit_bytes)
+
+
+def _fastest_or_in_turn(candidates: Sequence[_Candidate], limit_bytes: int) -> Colocation:
     """The fastest; or one job after the other, where that is hardly slower."""
     turns = [(jobs, slots) for jobs, slots in candidates if one_at_a_time(slots)]
-    fastest, plain = (
-        Colocation(tuple(sorted(jobs, key=lambda job: job.name)), slots, limit_bytes)
-        for jobs, slots in (min(candidates, key=_rank), min(turns or candidates, key=_rank))
-    )
+    fastest, plain = (_fastest(some, limit_bytes) for some in (candidates, turns or candidates))
     return fastest if is_worth(fastest.seconds, plain.seconds) or plain.too_slow else plain
 
 
@@ -189,9 +224,14 @@ def is_worth(seconds: float, in_turn_seconds: float) -> bool:
     return seconds <= (1 - WORTH) * in_turn_seconds
 
 
-def _grouped(steps: Sequence[JobStep], levels: Sequence[LevelledStep], fineness: int) -> list[GroupedJob]:
-    """The jobs in groups of so many parts of each one's rise from `resident` to its peak; at 0 in one group."""
-    return [step.in_groups(_cut(level, fineness)) for step, level in zip(steps, levels, strict=True)]
+def _cuts(
+    levels: Sequence[LevelledStep], finenesses: Sequence[int], split_size: int | None
+) -> Iterator[list[tuple[NodeGroup, ...]]]:
+    """The steps in groups: by the split size, or in parts of each one's rise to its peak, at 0 in one group."""
+    if split_size is not None:
+        yield [level.cut(split_size) for level in levels]
+        return
+    yield from ([_cut(level, fineness) for level in levels] for fineness in finenesses)
 
 
 def _cut(step: LevelledStep, fineness: int) -> tuple[NodeGroup, ...]:
@@ -199,14 +239,50 @@ def _cut(step: LevelledStep, fineness: int) -> tuple[NodeGroup, ...]:
     return step.cut(max(1, math.ceil(rise / fineness))) if fineness else step.whole
 
 
-def _candidates(jobs: Sequence[GroupedJob], limit_bytes: int) -> Iterator[_Candidate]:
+def _grouped(steps: Sequence[JobStep], cut: Sequence[tuple[NodeGroup, ...]]) -> list[GroupedJob]:
+    return [step.in_groups(groups) for step, groups in zip(steps, cut, strict=True)]
+
+
+def _staggered(jobs: Sequence[GroupedJob], limit_bytes: int) -> Iterator[_Candidate]:
     """All that is tried with jobs in their groups: jobs by who comes first, and their slots."""
-    by_rise = sorted(jobs, key=lambda job: (-job.needs[0], job.name))
     offsets = range(max(len(job.groups) for job in jobs) + 1)
-    for first in by_rise:
-        order = (first, *(job for job in by_rise if job is not first))
+    for order in _orders(jobs):
         if can_finish(order, nothing_done(order), limit_bytes):
             yield from ((order, staggered_slots(order, offset, limit_bytes)) for offset in offsets)
+
+
+def _algorithm_one(jobs: Sequence[GroupedJob], limit_bytes: int) -> Iterator[_Candidate]:
+    """The one way of Algorithm 1, if it keeps to the room."""
+    slots = algorithm_one(jobs, Rooms.of(jobs, limit_bytes).shared)
+    if fits(jobs, slots, limit_bytes) and _in_some_order(jobs, limit_bytes):
+        yield jobs, slots
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A policy: how finely it cuts, the slots that it tries of jobs in groups, and which of them it takes."""
+
+    finenesses: Sequence[int]
+    slots: Callable[[Sequence[GroupedJob], int], Iterator[_Candidate]]
+    choose: Callable[[Sequence[_Candidate], int], Colocation]
+
+
+_WAYS = {
+    Policy.SEARCH: _Way(FINENESSES, _staggered, _fastest_or_in_turn),
+    Policy.ALGORITHM_1: _Way(FINENESSES[1:], _algorithm_one, _fastest),
+}
+
+
+def _orders(jobs: Sequence[GroupedJob]) -> Iterator[tuple[GroupedJob, ...]]:
+    """Each job as the first, the others by their rise."""
+    by_rise = sorted(jobs, key=lambda job: (-job.needs[0], job.name))
+    for first in by_rise:
+        yield (first, *(job for job in by_rise if job is not first))
+
+
+def _in_some_order(jobs: Sequence[GroupedJob], limit_bytes: int) -> bool:
+    """Can they be finished one after the other, as who runs them must be sure of?"""
+    return any(can_finish(order, nothing_done(order), limit_bytes) for order in _orders(jobs))
 
 
 def _rank(candidate: _Candidate) -> tuple[float, int, int]:
@@ -216,7 +292,12 @@ def _rank(candidate: _Candidate) -> tuple[float, int, int]:
 
 
 def _no_room(jobs: Sequence[GroupedJob], limit_bytes: int) -> PlanError:
-    """The error for jobs that do not even fit one after the other: about the one that needs the most."""
+    """The error for jobs that do not fit: about the groups that were asked for, or the job that needs the most."""
+    if _in_some_order(jobs, limit_bytes):
+        return PlanError(
+            f"in these node groups nothing keeps to the limit of {in_words(limit_bytes)}, and whole steps in turn "
+            f"do: take another split size, or the policy '{Policy.SEARCH}'"
+        )
     usable = room(limit_bytes, 1)
     limits = f"of the limit of {in_words(limit_bytes)}, {in_words(usable)} are left by the margin"
     for job in sorted(jobs, key=lambda job: (-job.peak, job.name)):

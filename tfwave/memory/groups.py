@@ -43,8 +43,7 @@ class LevelledStep:
         Raises:
             PlanError: `split_size` is not above 0.
         """
-        if split_size <= 0:
-            raise PlanError(f"a split size of {split_size} bytes cuts nothing: give one above 0")
+        check_split_size(split_size)
         numbers: list[int] = []
         number = net = 0
         for unit_net in self._nets:
@@ -68,6 +67,16 @@ class LevelledStep:
         numbered = zip(numbers, self.units, strict=True)
         done = self.replay.at({node: number for number, unit in numbered for node in unit.nodes})
         return tuple([_group(units, done[number]) for number, units in sorted(members.items())])
+
+
+def check_split_size(split_size: int) -> None:
+    """Refuse what no group can reach.
+
+    Raises:
+        PlanError: it is not above 0.
+    """
+    if split_size <= 0:
+        raise PlanError(f"a split size of {split_size} bytes cuts nothing: give one above 0")
 
 
 def _group(units: Sequence[Unit], done: Sequence[OpMemory]) -> NodeGroup:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from tfwave.plan.groups import GroupedJob, Slot, Turn, nothing_done
 
 CONTENTION = 1.4
-"""What work costs that finds the compute units busy: caches, and threads that wait for each other.
+"""Work that finds the compute units busy takes so many times as long: caches, and threads that wait for each other.
 
 Measured on two cores with steps like those of ResNet, NASNet, Inception and BERT: 1.7, 1.5, 1.2 and 1.1.
 """

@@ -7,7 +7,7 @@ from tfwave.memory.schedule import slot_peak, slot_peaks
 from tfwave.plan.groups import GroupedJob, Slot, Turn, nothing_done
 
 ALONE_MARGIN = 0.02
-"""Of the limit, where one whole step runs: where as many outcomes as can be agree with it.
+"""This share of the limit is kept free where one whole step runs: as many outcomes as can be agree with it.
 
 Derived from whole steps in turn of a ResNet-like and a BERT-like model, on two threads, in pools of 163 to 346 MB:
 with at most 98 % of the limit by the model, 20 of 23 trials had room; with more, 20 of 24 had not. Of the BERT-like
@@ -16,7 +16,7 @@ up to 256 MB, where a convolution wants a seventh of the pool in one piece: enou
 """
 
 SHARED_MARGIN = 0.1
-"""Of the limit, where jobs run side by side, or barriers cut the step that runs.
+"""This share of the limit is kept free where jobs run side by side, or barriers cut the step that runs.
 
 Modelled peaks of barriered schedules lay within -9 and +11 % of the measured ones, as nobody knows how their ops
 interleave. Of 6 trials of cut steps with 94 to 98 % of the limit by the model 3 had no room; of 14 with 85 to 90 %

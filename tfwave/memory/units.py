@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
 
 from tfwave.errors import GraphError
 from tfwave.graph.flow_regions import flow_regions
@@ -30,18 +29,19 @@ def unit_levels(view: GraphView, units: Sequence[int]) -> dict[int, int]:
     Raises:
         GraphError: a branch or loop waits for what depends on it; names a node of it.
     """
-    before: dict[int, set[int]] = {unit: set() for unit in units}
+    import networkx as nx
+
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(units)
     for node, unit in enumerate(units):
-        before[unit].update(units[f] for f in view.forward_fanins(node) if units[f] != unit)
-    levels: dict[int, int] = {}
+        graph.add_edges_from((units[f], unit) for f in view.forward_fanins(node) if units[f] != unit)
     try:
-        for unit in TopologicalSorter(before).static_order():
-            levels[unit] = max((1 + levels[source] for source in before[unit]), default=0)
-    except CycleError as error:
+        levels = list(nx.topological_generations(graph))
+    except nx.NetworkXUnfeasible as error:
         raise GraphError(
             f"the branch or loop of node '{_first_shared(units, view)}' waits for what it gives out"
         ) from error
-    return levels
+    return {unit: level for level, there in enumerate(levels) for unit in there}
 
 
 def unit_order(view: GraphView, levels: Mapping[int, int]) -> list[int]:

@@ -6,13 +6,13 @@ from tfwave.errors import TfwaveError
 from tfwave.graph.view import GraphView
 from tfwave.order.baselines import place
 from tfwave.order.deps import bits
+from tfwave.order.device_step import Step
 from tfwave.order.floors import find_floors, queued_tails
 from tfwave.order.problem import Problem
-from tfwave.order.replay import Step
 from tfwave.order.tac import tac_sequence
 
 STATES = 200_000
-"""States of a step that may be told apart before giving up: some 10 seconds."""
+"""So many states of a step are told apart before giving up: some 10 seconds."""
 
 
 def best_sequence(view: GraphView, problem: Problem) -> list[int]:

@@ -12,7 +12,7 @@ from tfwave.order.problem import problem_of
 from tfwave.order.subsets import best_of_subsets
 
 LARGEST = 20
-"""Transfers that wait for nothing: each further one doubles the time and memory; 20 take under a second."""
+"""So many transfers may wait for nothing: each further one doubles the time and memory; 20 take under a second."""
 
 
 def exact(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:

@@ -11,23 +11,23 @@ from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.baselines import place
+from tfwave.order.device_step import Step
 from tfwave.order.floors import find_floors
 from tfwave.order.insertion import Sequences
 from tfwave.order.order import Order, Policy
 from tfwave.order.problem import Problem, problem_of
-from tfwave.order.replay import Step
 from tfwave.order.tac import tac_sequence
 from tfwave.order.tic import tic_sequence
 
 BUDGET = 600_000_000
-"""Of effort for one order. A unit is about 8 ns on a common machine of 2024, so this is some 5 s; it is counted,
-not timed, so that the same input gives the same order on every machine."""
+"""One order may take this effort. A unit is about 8 ns on a common machine of 2024, so this is some 5 s; it is
+counted, not timed, so that the same input gives the same order on every machine."""
 
 SLACK = 500
 """An order is gone on from that is at most one part in so many worse than the best so far."""
 
 _MOVED = 3
-"""Transfers that are put elsewhere in one round."""
+"""In one round so many transfers are put elsewhere."""
 
 _EFFORT_PER_INSERTION = 10_000
 _EFFORT_PER_NODE = 150

@@ -59,8 +59,8 @@ class GraphPass(Transform):
 
     A subclass is a frozen dataclass; its fields are its options, in Python and in the text form
     (``name{option=value}``). A field of type `Plan`, or `Plan | None` where a pass can do without, is no option: it
-    is handed over as an object. A pass implements `run`; `requires` and `ensures` are its contract, checked at each
-    call.
+    is handed over as an object, and made of the graph where the pass has an option `policy` that names one. A pass
+    implements `run`; `requires` and `ensures` are its contract, checked at each call.
     """
 
     name: ClassVar[str]

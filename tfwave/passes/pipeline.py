@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tfwave.errors import PassError, TfwaveError
+from tfwave.errors import PassError, TfwaveError, excerpt
 from tfwave.graph.edits import Edit
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
@@ -69,8 +69,8 @@ class Pipeline(Transform):
 
     def _where(self, number: int) -> str:
         before = ", ".join(str(p) for p in self.passes[: number - 1])
-        after = f", after {before}" if before else ""
-        return f"pass {number} of {len(self.passes)}, {self.passes[number - 1]}{after}"
+        after = f", after {excerpt(before)}" if before else ""
+        return f"pass {number} of {len(self.passes)}, {excerpt(str(self.passes[number - 1]))}{after}"
 
     def __str__(self) -> str:
         """The text form: the passes' own, joined by commas."""

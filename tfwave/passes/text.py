@@ -12,28 +12,40 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tfwave.errors import PassError
+from tfwave.errors import PassError, excerpt
 from tfwave.passes.base import GraphPass
 from tfwave.passes.pipeline import Instrument, Pipeline
+from tfwave.passes.planned import Planner, planned
 from tfwave.passes.registry import find_pass
 from tfwave.plan.plan import Plan
+from tfwave.planner.uncaptured import plan_graph
 
 _NAME = re.compile(r"[\w.:]+")
 _WORD = re.compile(r"\w+")
 _BARE = re.compile(r"[^\s,{}\"\[\]]+")
 
 
-def parse_pipeline(text: str, plan: Plan | None = None, instruments: tuple[Instrument, ...] = ()) -> Pipeline:
+def parse_pipeline(
+    text: str,
+    plan: Plan | None = None,
+    instruments: tuple[Instrument, ...] = (),
+    planner: Planner = plan_graph,
+) -> Pipeline:
     """Read a pipeline; `plan` goes to the passes that take one.
 
+    For ``recv_priority{policy=tic}`` `planner` makes a plan of the graph that comes into the pass: by default from
+    the graph alone; with times, ``functools.partial(plan_graph, costs="costs.json")``.
+
     Raises:
-        PassError: bad syntax (shows where), an unknown pass or option, a value of a wrong type, no plan given.
+        PassError: bad syntax (shows where), an unknown pass or option, a value of a wrong type, no plan given, or
+            one where a pass plans by itself.
+        TfwaveError: an unknown policy.
     """
     reader = _Reader(text)
-    passes = [_read_pass(reader, plan)]
+    passes = [planned(_read_pass(reader, plan), plan, planner)]
     while not reader.at_end:
         reader.take(",")
-        passes.append(_read_pass(reader, plan))
+        passes.append(planned(_read_pass(reader, plan), plan, planner))
     return Pipeline(tuple(passes), instruments)
 
 
@@ -72,7 +84,7 @@ def _checked(name: str, types: Mapping[str, Any], option: str, value: Any) -> An
         return TypeAdapter(types[option]).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
-        raise PassError(f"{name}{{{option}={json.dumps(value)}}}: {reason}") from error
+        raise PassError(f"{name}{{{option}={excerpt(json.dumps(value))}}}: {reason}") from error
 
 
 def _read_pass(reader: "_Reader", plan: Plan | None) -> GraphPass:
@@ -133,7 +145,10 @@ class _Reader:
 
     def _error(self, wanted: str) -> PassError:
         found = self.text[self.position : self.position + 12] or "the end"
+        before = self.text[: self.position]
+        line, column = before.count("\n"), self.position - (before.rfind("\n") + 1)
+        where = f"line {line + 1}, column {column + 1}" if line else f"column {column + 1}"
         return PassError(
-            f"cannot read the passes '{self.text}': column {self.position + 1} should be {wanted}, "
+            f"cannot read the passes '{excerpt(self.text, self.position)}': {where} should be {wanted}, "
             f"it is '{found}'"
         )

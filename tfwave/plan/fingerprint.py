@@ -34,7 +34,7 @@ class GraphPrint:
 
 
 NO_GRAPH = GraphPrint("", (), b"")
-"""Of a plan that orders nothing."""
+"""A plan that orders nothing has this print."""
 
 
 def graph_print(view: GraphView) -> GraphPrint:
@@ -52,9 +52,12 @@ def graph_print(view: GraphView) -> GraphPrint:
     )
 
 
-def first_difference(planned: GraphPrint, view: GraphView) -> str | None:
-    """The first difference between the planned graph and this one, in words; None if there is none."""
-    given = graph_print(view)
+def first_difference(planned: GraphPrint, view: GraphView, given: GraphPrint | None = None) -> str | None:
+    """The first difference between the planned graph and this one, in words; None if there is none.
+
+    `given` is the view's print, where it was taken before.
+    """
+    given = given or graph_print(view)
     if given.fingerprint == planned.fingerprint:
         return None
     before, now = dict(planned.op_counts), dict(given.op_counts)

@@ -104,11 +104,20 @@ Slot = tuple[Turn, ...]
 
 
 @dataclass(frozen=True)
+class OwnStep:
+    """What a step fetches, and the print of what that needs of the graph in which the program made it."""
+
+    graph: GraphPrint
+    fetches: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PlannedJob:
-    """A job in its groups, and the print of the graph that its step runs."""
+    """A job in its groups, the print of the graph that its step runs, and its own step, where that is known."""
 
     job: GroupedJob
     graph: GraphPrint
+    own: OwnStep | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from tfwave.errors import PlanError
 from tfwave.graph.transfer import Transfers
 from tfwave.graph.view import GraphView
-from tfwave.plan.fingerprint import GraphPrint, first_difference
+from tfwave.plan.fingerprint import GraphPrint, first_difference, graph_print
+from tfwave.plan.groups import PlannedJob
+from tfwave.plan.merged import merged_difference
 from tfwave.plan.plan import Plan
 
 
@@ -29,10 +31,11 @@ def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers, whole: Gra
     differences: dict[str, str | None] = {}
     if plan.has_order:
         differences["the order"] = _order_difference(plan, view, transfers)
+    given = graph_print(whole) if plan.groups or plan.waves else None
     for planned in plan.groups.jobs if plan.groups else ():
-        differences[f"the job '{planned.job.name}'"] = first_difference(planned.graph, whole)
+        differences[f"the job '{planned.job.name}'"] = _job_difference(planned, whole, given)
     if plan.waves:
-        differences["the waves"] = first_difference(plan.waves.graph, whole)
+        differences["the waves"] = first_difference(plan.waves.graph, whole, given)
     fitting = tuple([part for part, difference in differences.items() if difference is None])
     for difference in differences.values():
         if difference and not fitting:
@@ -53,6 +56,16 @@ def check_graph(planned: GraphPrint, view: GraphView) -> None:
 
 def _other_graph(difference: str) -> PlanError:
     return PlanError(f"the plan was made for another graph: {difference}; make a plan for this one")
+
+
+def _job_difference(planned: PlannedJob, view: GraphView, given: GraphPrint | None) -> str | None:
+    """Is it the graph that the job's step ran, or one that the job's own was merged into?"""
+    difference = first_difference(planned.graph, view, given)
+    if difference is None or planned.own is None:
+        return difference
+    name = planned.job.name
+    is_merged = any(node.startswith(f"{name}/") for node in view.names)
+    return merged_difference(planned.own, name, view) if is_merged else difference
 
 
 def _order_difference(plan: Plan, view: GraphView, transfers: Transfers) -> str | None:

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from tfwave.plan.fingerprint import GraphPrint
-from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, PlannedJob, Turn
+from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, PlannedJob, Turn
 from tfwave.plan.placement import Placement
 from tfwave.plan.waves import Waves
 from tfwave.proto import plan_pb2
@@ -78,6 +78,7 @@ def placement_of(message: plan_pb2.Placement) -> Placement:
 def _job_dict(planned: PlannedJob) -> dict[str, Any]:
     job = planned.job
     allowed = {} if job.slowed_at_most is None else {"slowed_at_most": job.slowed_at_most}
+    own = {} if planned.own is None else {"own": _own_dict(planned.own)}
     return {
         "name": job.name,
         "graph": graph_dict(planned.graph),
@@ -85,14 +86,22 @@ def _job_dict(planned: PlannedJob) -> dict[str, Any]:
         "compute_share": job.compute_share,
         **allowed,
         "groups": [_group_dict(group) for group in job.groups],
+        **own,
     }
+
+
+def _own_dict(own: OwnStep) -> dict[str, Any]:
+    return {"graph": graph_dict(own.graph), "fetches": list(own.fetches)}
 
 
 def _job(message: plan_pb2.PlannedJob) -> PlannedJob:
     allowed = message.slowed_at_most if message.HasField("slowed_at_most") else None
     groups = tuple(_group(group) for group in message.groups)
     job = GroupedJob(message.name, groups, message.resident_bytes, allowed, message.compute_share)
-    return PlannedJob(job, graph_of(message.graph))
+    own = (
+        OwnStep(graph_of(message.own.graph), tuple(message.own.fetches)) if message.HasField("own") else None
+    )
+    return PlannedJob(job, graph_of(message.graph), own)
 
 
 def _group_dict(group: NodeGroup) -> dict[str, Any]:

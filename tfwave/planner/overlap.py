@@ -14,17 +14,17 @@ from tfwave.planner.workers import busiest_server
 
 CHOICES = (1, 2, 4, 8, 16, 32)
 WORTH_WHILE = 0.02
-"""Share of a step's time that twice the steps must save."""
+"""Twice the steps a call are taken only if they save more than this share of a step's time."""
 WORTH_CUTTING = 0.005
-"""Share that smaller blocks must save."""
+"""Smaller blocks are taken only if they save more than this share of a step's time."""
 MOST_NODES = 100_000
-"""Of a call's graph: each worker and server cuts, optimizes and keeps it."""
+"""The graph of a call has no more nodes: each worker and server cuts, optimizes and keeps it."""
 MOST_BYTES = 4 << 30
-"""That may lie on a worker, if all steps of a call had pulled all they need."""
+"""A worker would hold no more bytes, if all steps of a call had pulled all they need."""
 BLOCKS = (0, 8 << 20, 4 << 20, 2 << 20, 1 << 20)
-"""Sizes in bytes; 0: tensors stay whole."""
+"""The sizes of blocks that are compared, in bytes; with 0 tensors stay whole."""
 EXPOSED = 0.2
-"""Of the shorter of computing and sending, the share that is not hidden behind the other. It was 0.06 in VGG16-like
+"""This share of the shorter of computing and sending is not hidden behind the other. It was 0.06 in VGG16-like
 training, which mostly sends, and 0.27 in that of Inception v3 at 4 Gbit/s, which mostly computes."""
 _BLOCK_NODES = 6
 """A block has a read, an update, and a send and a receive in each direction."""

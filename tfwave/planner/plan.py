@@ -26,8 +26,9 @@ from tfwave.sim.makespan import makespan
 URGENCY = "urgency"
 """The policy that a plan of steps that overlap names."""
 WINDOW_BYTES = 256 << 10
-"""In flight, of a channel by priority: larger tensors and blocks leave one by one, so that an urgent one waits for
-one at most. Larger windows made overlapped steps slower: 612 ms with 3 MiB, 597 ms so (VGG16-like, 1 Gbit/s)."""
+"""A channel by priority has so many bytes in flight: larger tensors and blocks leave one by one, so that an urgent
+one waits for one at most. Larger windows made overlapped steps slower: 612 ms with 3 MiB, 597 ms so (VGG16-like,
+1 Gbit/s)."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from tfwave.planner.forecast import Forecast
 
 MODEL_ERROR = 0.03
-"""What a forecast gain may be off, as a share of the step, beside the spread of unordered steps."""
+"""A forecast gain may be off by this share of the step, beside the spread of unordered steps."""
 
 SATURATED = 0.8
-"""Share of a step in which a server's card is busy for workers by themselves, from which on no order makes them
+"""From this share of a step on, in which a server's card is busy for workers by themselves, no order makes them
 faster: what one waits less for the card, another waits more. Two workers of three models, of whom each alone would
 gain 3 to 7 %, gained 3, 2 and -5 %, with cards busy for 91 to 96 % of the step."""
 

@@ -134,20 +134,30 @@ class Groups(_message.Message):
     def __init__(self, limit_bytes: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[PlannedJob, _Mapping]]] = ..., slots: _Optional[_Iterable[_Union[Slot, _Mapping]]] = ..., peak_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., in_turn_seconds: _Optional[float] = ...) -> None: ...
 
 class PlannedJob(_message.Message):
-    __slots__ = ("name", "graph", "resident_bytes", "compute_share", "slowed_at_most", "groups")
+    __slots__ = ("name", "graph", "resident_bytes", "compute_share", "slowed_at_most", "groups", "own")
     NAME_FIELD_NUMBER: _ClassVar[int]
     GRAPH_FIELD_NUMBER: _ClassVar[int]
     RESIDENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_SHARE_FIELD_NUMBER: _ClassVar[int]
     SLOWED_AT_MOST_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
     name: str
     graph: GraphPrint
     resident_bytes: int
     compute_share: float
     slowed_at_most: float
     groups: _containers.RepeatedCompositeFieldContainer[NodeGroup]
-    def __init__(self, name: _Optional[str] = ..., graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., resident_bytes: _Optional[int] = ..., compute_share: _Optional[float] = ..., slowed_at_most: _Optional[float] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ...) -> None: ...
+    own: OwnStep
+    def __init__(self, name: _Optional[str] = ..., graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., resident_bytes: _Optional[int] = ..., compute_share: _Optional[float] = ..., slowed_at_most: _Optional[float] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ..., own: _Optional[_Union[OwnStep, _Mapping]] = ...) -> None: ...
+
+class OwnStep(_message.Message):
+    __slots__ = ("graph", "fetches")
+    GRAPH_FIELD_NUMBER: _ClassVar[int]
+    FETCHES_FIELD_NUMBER: _ClassVar[int]
+    graph: GraphPrint
+    fetches: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., fetches: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeGroup(_message.Message):
     __slots__ = ("ops", "first_level", "last_level", "net_bytes", "transient_bytes", "piece_bytes", "seconds")

@@ -36,7 +36,7 @@ import tensorflow as tf  # noqa: E402
 
 from tfwave.colocate.life import Life, Run  # noqa: E402
 from tfwave.colocate.measure import TRACED_STEPS, insert_barriers, measure  # noqa: E402
-from tfwave.colocate.profile import ProfiledStep  # noqa: E402
+from tfwave.colocate.planned import ReadyJob, found  # noqa: E402
 from tfwave.graph.marks import BARRIER_OP  # noqa: E402
 from tfwave.memory.colocation import FINENESSES  # noqa: E402
 from tfwave.memory.groups import levelled  # noqa: E402
@@ -130,11 +130,10 @@ def _timed(run: Callable[[], Any]) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """A job that has made its first steps, and its groups."""
+    """A job that has made its first steps, in groups."""
 
     life: Life
-    profiled: ProfiledStep
-    grouped: GroupedJob
+    ready: ReadyJob
 
 
 def measured(model: str, batch: int) -> Measured:
@@ -149,14 +148,14 @@ def measured(model: str, batch: int) -> Measured:
     levels = levelled(profiled.step.view, profiled.step.profile, profiled.step.costs)
     rise = sum(group.transient for group in levels.whole)
     groups = levels.cut(max(1, -(-rise // FINENESSES[-1])))
-    return Measured(life, profiled, GroupedJob(model, groups, profiled.step.profile.resident))
+    return Measured(life, found(GroupedJob(model, groups, profiled.step.profile.resident), profiled.made))
 
 
 def measure_steps(model: str, batch: int, repeats: int, ns_each: float) -> dict[str, object]:
     """Medians, and their ratios block by block."""
     job = measured(model, batch)
     with Ledger(ROOM, ROOM) as ledger:
-        asking = insert_barriers(job.life, job.grouped, job.profiled.item, ledger)
+        asking = insert_barriers(job.life, job.ready.job, job.ready.item, ledger)
         if asking is None:
             raise SystemExit(f"the model {model} has no barriers: {job.life.error}")
 
@@ -181,14 +180,14 @@ def measure_steps(model: str, batch: int, repeats: int, ns_each: float) -> dict[
 def _ordered(job: Measured) -> Run:
     """The step with NoOps between its groups."""
     insert = Insert(
-        build_pass("counter_barrier", {"groups": [list(group.ops) for group in job.grouped.groups]}),
-        job.profiled.item,
+        build_pass("counter_barrier", {"groups": [list(group.ops) for group in job.ready.job.groups]}),
+        job.ready.item,
     )
     run = job.life.instance()
     with in_grappler(insert):
         run()
     if not insert.done:
-        raise SystemExit(f"the model {job.grouped.name} was optimized in another way the second time")
+        raise SystemExit(f"the model {job.ready.job.name} was optimized in another way the second time")
     return run
 
 

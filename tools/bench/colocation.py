@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.errors import EnforcerError
-from tools.bench.colocation_modes import BESIDE, MODES, SEQUENTIAL, Planned
+from tools.bench.colocation_modes import BESIDE, MODES, SEQUENTIAL, SPLIT, Planned
 from tools.bench.colocation_trials import Case, Trial, Work, open_work, tried
 from tools.bench.interleaved import run_interleaved
 from tools.bench.limited import SMALLER, largest, run_steps
@@ -387,7 +387,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", type=Path, default=default, help="a directory; what it has is not done again")
     add("--limit", type=int, nargs="+", default=[512, 1024], help="MB")
     add("--pairs", nargs="+", default=[*PAIRS, IDLE_PAIR], metavar="MODEL+MODEL")
-    add("--modes", nargs="+", default=list(MODES), choices=list(MODES))
+    add("--modes", nargs="+", default=[m for m in MODES if not m.startswith(SPLIT)], choices=list(MODES))
     add("--parts", nargs="+", default=["capacity", "throughput", "fit"])
     add("--repeats", type=int, default=5, help="of each trial; for the throughput, pairs of processes")
     add("--steps", type=int, default=12, help="of each process for the throughput, interleaved")

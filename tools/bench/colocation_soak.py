@@ -43,6 +43,7 @@ from tensorflow.python.eager.cancellation import (  # noqa: E402
 from tfwave.colocate.colocating import open_ledger  # noqa: E402
 from tfwave.colocate.life import Life, Run  # noqa: E402
 from tfwave.colocate.measure import TRACED_STEPS, insert_barriers, ledger_job, measure  # noqa: E402
+from tfwave.colocate.planned import found  # noqa: E402
 from tfwave.colocate.profile import constant_bytes  # noqa: E402
 from tfwave.memory.colocation import Colocation, colocate  # noqa: E402
 from tfwave.runtime.ledger import Ledger, LedgerJob, load_barrier_op  # noqa: E402
@@ -255,15 +256,16 @@ def soak(iterations: int, seed: int) -> dict[str, object]:
     alone = {job.name: _alone(job, batches) for job in jobs}
     lives = [Life(tfwave.colocate.Job(job.name, job.step, [batches[0]] * FIRST_STEPS)) for job in jobs]
     steps = [_found(measure(life), life) for life in lives]
-    limit = parse_size(POOL) - pool_in_use() - sum(constant_bytes(step.item.graph.node) for step in steps)
+    limit = parse_size(POOL) - pool_in_use() - sum(constant_bytes(step.step.view.nodes) for step in steps)
     plan = colocate([step.step for step in steps], limit)
     visitors: list[Visitor] = []
     with open_ledger(plan, limit, HANGS_SECONDS) as ledger:
         for place, grouped in enumerate(plan.jobs):
-            run = _found(insert_barriers(lives[place], grouped, steps[place].item, ledger), lives[place])
+            ready = found(grouped, steps[place].made)
+            run = _found(insert_barriers(lives[place], ready.job, ready.item, ledger), lives[place])
             chance = random.Random(f"{seed} {grouped.name}")
             visitors.append(
-                Visitor(jobs[place], ledger_job(grouped, 0), run, batches, alone[grouped.name], chance)
+                Visitor(jobs[place], ledger_job(ready.job, 0), run, batches, alone[grouped.name], chance)
             )
     with open_ledger(plan, parse_size(POOL) - pool_in_use(), HANGS_SECONDS) as ledger:
         return _visits(ledger, visitors, plan, iterations) | {"seed": seed}

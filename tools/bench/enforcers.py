@@ -24,8 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.demo import server_task
 from tfwave.demo.cluster import START_SECONDS, DemoCluster, DemoJob
-from tfwave.demo.model import VGG16_LIKE
+from tfwave.demo.model import Replicas
 from tfwave.demo.network import open_network
+from tfwave.demo.networks import VGG16_LIKE
 from tfwave.demo.processes import Task, Tasks
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
@@ -89,7 +90,7 @@ def arrivals(bundle: Bundle, plan: Plan) -> list[list[int]]:
 
 @contextmanager
 def running(directory: Path, batch: int) -> Generator[Bench]:
-    job = DemoJob(1, 1, BITS_PER_SECOND, VGG16_LIKE, image=128, batch=batch)
+    job = DemoJob(1, 1, BITS_PER_SECOND, Replicas(VGG16_LIKE, image=128, batch=batch))
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
     with (
         open_network(("server", "worker"), BITS_PER_SECOND) as network,

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.bundle.bundle import load_bundle
 from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
-from tfwave.demo.model import VGG16_LIKE
+from tfwave.demo.model import Replicas
+from tfwave.demo.networks import VGG16_LIKE
 from tfwave.plan.plan import Plan
 from tfwave.planner.captured import plan_bundle
 from tfwave.report.conformance import HandOff, conformance
@@ -62,7 +63,7 @@ def measure(repeats: int, steps: int) -> dict[str, object]:
 
 def _start(stack: ExitStack, directory: Path, hooked: bool) -> DemoCluster:
     directory.mkdir()
-    job = DemoJob(1, 1, BITS_PER_SECOND, VGG16_LIKE, image=128, batch=16, hooked=hooked)
+    job = DemoJob(1, 1, BITS_PER_SECOND, Replicas(VGG16_LIKE, image=128, batch=16), hooked)
     return stack.enter_context(demo_cluster(job, directory))
 
 

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 ETHERNET_SHARE = 1448 / 1514
 """TCP payload in an Ethernet frame, as a link's rate counts frames."""
@@ -9,15 +10,17 @@ ETHERNET_SHARE = 1448 / 1514
 Blocks = dict[str, list[list[float]]]
 """Seconds of each step, in blocks, by mode."""
 
+_Block = TypeVar("_Block")
+
 
 def wire_seconds(sizes: Iterable[int], bits_per_second: float) -> float:
     """How long the bytes alone take on a link."""
     return sum(sizes) / (bits_per_second / 8 * ETHERNET_SHARE)
 
 
-def run_interleaved(modes: Mapping[str, Callable[[], list[float]]], repeats: int) -> Blocks:
+def run_interleaved(modes: Mapping[str, Callable[[], _Block]], repeats: int) -> dict[str, list[_Block]]:
     """Run a block of each mode, `repeats` times; the order of the modes turns each time."""
-    blocks: Blocks = {mode: [] for mode in modes}
+    blocks: dict[str, list[_Block]] = {mode: [] for mode in modes}
     for repeat in range(repeats):
         for mode in list(modes) if repeat % 2 == 0 else list(modes)[::-1]:
             blocks[mode].append(modes[mode]())

@@ -25,8 +25,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.demo import server_task
-from tfwave.demo.model import VGG16_LIKE
 from tfwave.demo.network import open_network
+from tfwave.demo.networks import VGG16_LIKE
 from tfwave.demo.processes import Task, Tasks
 from tfwave.order.bounds import flow_shop_floor
 from tfwave.plan.io import load_plan

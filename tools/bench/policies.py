@@ -19,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.bundle.bundle import load_bundle
 from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
-from tfwave.demo.model import VGG16_LIKE
+from tfwave.demo.model import Replicas
+from tfwave.demo.networks import VGG16_LIKE
 from tfwave.plan.plan import Plan
 from tfwave.planner.captured import plan_bundle
 from tools.bench.interleaved import Blocks, run_interleaved
@@ -37,9 +38,8 @@ APART = 0.02
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, object]:
-    job = DemoJob(
-        arguments.servers, 1, arguments.rate, arguments.model, image=arguments.image, batch=arguments.batch
-    )
+    replicas = Replicas(arguments.model, arguments.image, arguments.batch)
+    job = DemoJob(arguments.servers, 1, arguments.rate, replicas)
     with tempfile.TemporaryDirectory(dir="/tmp") as name, demo_cluster(job, Path(name)) as cluster:
         bundle = Path(name, "bundle")
         cluster.capture(bundle, steps=5, warmup=2)

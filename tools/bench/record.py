@@ -2,9 +2,14 @@
 
 tools/bench/record.py                      what needs no network: the simulator, search, waves, and barriers
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
+tools/bench/record.py keras_fit            a Keras model on a rate-limited link: ten minutes, root, and quiet
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
-tools/bench/record.py colocation           two jobs in a limited pool: hours, and a quiet machine for throughput
+tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
+tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
+tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
+tools/bench/record.py table1               the models of TicTac's Table 1 on such links: three hours
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
+tools/bench/record.py table1 --missing     those without a result: goes on where it was stopped
 """
 
 import argparse
@@ -13,8 +18,15 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tools.bench.colocation_modes import MODES, SEQUENTIAL, SPLIT
+from tools.bench.table1 import TABLE
 
 HERE = Path(__file__).resolve().parent
 TWO_EACH = ["--workers", "2", "--servers", "2"]
@@ -24,10 +36,36 @@ TWICE = ["--repeats", "2"]
 FAST = ["--rate", "4e9", "--measured", "16", "--repeats", "4"]
 """Steps are short there, and the machine's noise counts for more."""
 THRICE = ["--repeats", "3"]
+NO_BOTTLENECK = ["--rate", "40e9", "--image", "64"]
+SHORT_STEPS = [*NO_BOTTLENECK, "--batch", "4", "--model", "MobileNetV2", "--steps", "60", "--repeats", "8"]
+EXPLAINED = ["--workers", "1", "--traced", "25", "--repeats", "4"]
+"""One worker, whose steps its orders tell apart."""
+SAME_PAIRS = ["--pairs", "resnet+resnet", "inception+inception", "nasnet+nasnet", "bert+bert"]
 RECORDS: dict[str, list[list[str]]] = {
+    "demo": [["-m", "tfwave", "demo", "--json"]],
+    "inference": [["inference.py", "--steps", "6"]],
+    "enforcers": [["enforcers.py", "--json", "--batch", "4"]],
+    "wrapped": [
+        ["wrapped.py", "--steps", "6"],
+        ["wrapped.py", *NO_BOTTLENECK, "--train", "--steps", "30", "--repeats", "5"],
+        ["wrapped.py", *SHORT_STEPS],
+        ["wrapped.py", *SHORT_STEPS, "--enforcer", "proxy"],
+    ],
+    "table1": [
+        *(["table1.py", model, *kind] for kind in ([], ["--train"]) for model in TABLE),
+        *(["table1.py", model, *EXPLAINED] for model in ("InceptionV2", "ResNet50")),
+        ["table1.py", "InceptionV2", "--train", *EXPLAINED],
+    ],
+    "split": [
+        [
+            *("colocation.py", "--parts", "capacity", "--limit", "512", *SAME_PAIRS),
+            *("--modes", SEQUENTIAL, *(mode for mode in MODES if mode.startswith(SPLIT)), *THRICE),
+        ]
+    ],
     "simulator": [["simulator.py", "--json"]],
     "search": [["search.py", "--json"]],
     "waves": [["waves.py", "--json"]],
+    "model_parallel": [["model_parallel.py"]],
     "barrier": [["barrier.py", "--step", "resnet", "bert", "lstm"]],
     "policies": [
         ["policies.py", *THRICE],
@@ -61,6 +99,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ["colocation.py", "--parts", "throughput", "--limit", "512"],
         ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
     ],
+    "keras_fit": [["keras_fit.py"]],
     "tick_tock": [
         ["tick_tock.py", "--parts", "offset", "auto"],
         *(
@@ -88,8 +127,11 @@ def machine() -> dict[str, object]:
     }
 
 
-def record(name: str, only: str) -> Path:
-    """Run the commands of a record that hold `only`, and put what they say into its file, one by one."""
+def record(name: str, only: str, missing: bool) -> Path:
+    """Run the commands of a record that hold `only`, and put what they say into its file, one by one.
+
+    Those that are in it are run again, unless only what is `missing` shall be.
+    """
     path = HERE / "results" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     found: dict[str, object] = {}
@@ -97,17 +139,30 @@ def record(name: str, only: str) -> Path:
         found = {run["command"]: run for run in json.loads(path.read_text())["runs"]}
     commands = [" ".join(command) for command in RECORDS[name]]
     for command, parts in zip(commands, RECORDS[name], strict=True):
-        if only not in command:
+        if only not in command or (missing and command in found):
             continue
         print(command, file=sys.stderr)
         at = machine()
-        done = subprocess.run(
-            [sys.executable, str(HERE / parts[0]), *parts[1:]], stdout=subprocess.PIPE, check=True, text=True
-        )
-        found[command] = {"command": command, "machine": at, "result": json.loads(done.stdout)}
+        found[command] = {"command": command, "machine": at, "result": json.loads(said(parts))}
         runs = [found[c] for c in commands if c in found]
         path.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
     return path
+
+
+def said(parts: Sequence[str]) -> str:
+    """By a script beside this one, or a module; what it writes beside that, it writes into a scratch directory."""
+    script = parts if parts[0] == "-m" else [str(HERE / parts[0]), *parts[1:]]
+    environment = os.environ | {"PYTHONPATH": str(HERE.parents[1])}
+    with tempfile.TemporaryDirectory() as scratch:
+        done = subprocess.run(
+            [sys.executable, *script],
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+            cwd=scratch,
+            env=environment,
+        )
+    return done.stdout
 
 
 if __name__ == "__main__":
@@ -116,10 +171,11 @@ if __name__ == "__main__":
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(RECORDS)}")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the runs whose commands hold it")
+    parser.add_argument("--missing", action="store_true", help="only the runs that have no result yet")
     arguments = parser.parse_args()
     chosen = arguments.names or WITHOUT_NETWORK
     unknown = sorted(set(chosen) - RECORDS.keys())
     if unknown:
         parser.error(f"there is no record '{unknown[0]}': choose of {', '.join(RECORDS)}")
     for name in chosen:
-        print(record(name, arguments.only))
+        print(record(name, arguments.only, arguments.missing))

@@ -5,7 +5,8 @@ python tools/bench/waves.py [--json]
 1. Data parallel (figure 11): a tick and a tock wave, alternating as in appendix B.1.1, with the same batch each.
 2. The same over the share of the compute units that one wave keeps busy: what tells the models apart.
 3. Model parallel (figure 13): as many waves as devices, over plain model parallelism. With the same batch for each
-   wave, and with the batch that the memory leaves when plain model parallelism fills it.
+   wave, and with the batch that the memory leaves when plain model parallelism fills it. Beside it a GPipe-like
+   pipeline, which holds what plain model parallelism does: if passes shrink with the batch, and if launches do not.
 
 No GPU is used, and nothing here is a measurement of a model: profiles are data, and say where each figure is from.
 """
@@ -25,6 +26,7 @@ from tfwave.rewrite.waves.cycles import cycle_table
 from tfwave.waves.count import device_peaks
 from tfwave.waves.iteration import Machine, Partition, iteration_seconds
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds
+from tools.bench.pipeline import LAUNCH_SHARE, MICRO_FOR_EACH_DEVICE, pipeline_seconds
 
 NOTE = (
     "a simulation from profiles, not a measurement: it shows how the speed-ups follow from the profiles, "
@@ -42,6 +44,9 @@ SOURCES = {
     "memory": "public: 16 GB for each device; plain model parallelism fills it (printed, section 4.2)",
     "switch": "printed (section 4.2.3), as all-reduce and switch together: 5 % for BERT, 2 % for VGG; all of it is "
     "taken for the switch",
+    "pipeline": "4 micro-batches for each device, as GPipe; the share of a pass that does not shrink with its "
+    "batch is chosen so that the speed-ups are about those that section 4.2.1 prints of GPipe: 2 with 4 devices, 3 "
+    "with 8",
     "printed": "speed-ups that the text of section 4 names; other bars of the figures are not in the text",
 }
 NVLINK = LinkModel(10e-6, 25e9)
@@ -157,7 +162,18 @@ def model_parallel(model: ModelParallel, devices: int) -> Row:
         "batch in plain's memory": round(batch, 3),
         "speed-up in it, at least": round(same_batch * batch, 3),
         "speed-up in it, at most": round(same_batch if batch else 0.0, 3),
+        **pipeline(even, machine, seconds[0]),
         "printed": model.printed.get(devices),
+    }
+
+
+def pipeline(even: Sequence[Partition], machine: Machine, plain_seconds: float) -> Row:
+    """A step with the same batch in the same memory, over plain model parallelism."""
+    micro = MICRO_FOR_EACH_DEVICE * len(even)
+    least, most = (pipeline_seconds(even, machine, micro, share) for share in (0.0, LAUNCH_SHARE))
+    return {
+        "pipeline, at most": round(plain_seconds / least, 3),
+        "pipeline, with launches": round(plain_seconds / most, 3),
     }
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.demo import server_task
-from tfwave.demo.model import VGG16_LIKE
 from tfwave.demo.network import open_network
+from tfwave.demo.networks import VGG16_LIKE
 from tfwave.demo.processes import Task, Tasks
 from tools.bench import wrapped_chief
 from tools.bench.interleaved import figures, run_interleaved

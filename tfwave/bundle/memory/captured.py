@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from tfwave.bundle.bundle import Bundle
-from tfwave.bundle.memory.replay import replay
+from tfwave.bundle.memory.held import replay
 from tfwave.bundle.memory.runs import Run, device_runs, op_events
-from tfwave.bundle.memory.variables import unread_bytes
+from tfwave.bundle.memory.unread import unread_bytes
 from tfwave.errors import BundleError
 from tfwave.memory.profile import MemoryProfile
 from tfwave.memory.step import StepMemory

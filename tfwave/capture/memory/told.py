@@ -4,10 +4,37 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from tfwave.bundle.bundle import Bundle
 from tfwave.capture.memory.traced import Begun, Buffer, begun_ops, most_at_once, settled, traced_buffers
+from tfwave.capture.timed import StepTime, TracedStep, bundle_of
 from tfwave.errors import BundleError
 from tfwave.proto.tensorflow_pb2 import AllocationRecord, GraphDef, NodeExecStats, StepStats
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace
+
+
+def told_bundle(
+    graphs: Sequence[GraphDef],
+    graph: GraphDef,
+    traced: Sequence[tuple[StepTime, MemoryTrace]],
+    given: Sequence[int],
+    warmup: int,
+) -> Bundle:
+    """The bundle of steps of this process, after `warmup` others; the traces are told of one of their graphs.
+
+    `given` has the bytes of the graph's arguments, by their place.
+
+    Raises:
+        BundleError: as `step_stats`.
+    """
+    held = {node.name: given[node.attr["index"].i] for node in graph.node if node.op == "_Arg"}
+    return bundle_of(
+        graphs,
+        [TracedStep(time, step_stats(trace, graph, held)) for time, trace in traced],
+        target="",
+        devices=sorted({node.device for each in graphs for node in each.node}),
+        fetches=[node.input[0] for each in graphs for node in each.node if node.op == "_Retval"],
+        warmup=warmup,
+    )
 
 
 def step_stats(trace: MemoryTrace, graph: GraphDef, given: Mapping[str, int]) -> StepStats:

@@ -11,12 +11,12 @@ from tfwave.graph.ops import OpTable
 from tfwave.graph.partition.place import place
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DataType, NodeDef
+from tfwave.rewrite.blocks.cuttable import QUESTION, READ, SplitPlan
 from tfwave.rewrite.blocks.elementwise import DELTAS, UPDATES
 from tfwave.rewrite.blocks.expressions import Expressions, Operands
 from tfwave.rewrite.blocks.layout import Layout
 from tfwave.rewrite.blocks.pieces import Blocks, add_question, add_split, add_whole
 from tfwave.rewrite.blocks.shapes import static_shapes
-from tfwave.rewrite.blocks.variables import QUESTION, READ, SplitPlan
 
 _SHAPES = "_output_shapes"
 

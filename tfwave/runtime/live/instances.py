@@ -13,6 +13,7 @@ from typing import Any
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime import native
+from tfwave.runtime.live.batches import bytes_of, input_bytes
 from tfwave.runtime.live.partitions import partition_graphs
 
 _NUMBERS = count(1)
@@ -46,6 +47,10 @@ class FunctionInstance:
             EnvironmentUnsupported: this TensorFlow does not tell.
         """
         return partition_graphs(lambda: self(*batch))
+
+    def given(self, *batch: Any) -> list[int]:
+        """Bytes of what the graphs are given, by the place among their arguments: see `input_bytes`."""
+        return input_bytes(self._function.get_concrete_function(*batch))
 
     @contextmanager
     def _entered(self) -> Generator[None]:
@@ -94,6 +99,11 @@ class SessionInstance:
         told = v1.RunMetadata()
         value = self._run(batch, v1.RunOptions(output_partition_graphs=True), told)
         return value, tuple([_untagged(graph) for graph in told.partition_graphs])
+
+    def given(self, *batch: Any) -> list[int]:
+        """Bytes of what is fed, by the place among the graphs' arguments: TensorFlow sorts them by name."""
+        fed = sorted(zip(self._feeds, batch, strict=True), key=lambda each: each[0].name)
+        return [bytes_of((value,)) for _, value in fed]
 
     def _run(self, batch: Sequence[Any], options: Any, metadata: Any) -> Any:
         feed_dict = dict(zip(self._feeds, batch, strict=True))

@@ -1,0 +1,60 @@
+"""The README's figures against tools/bench/results, where they are kept."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.bench.record import RECORDS
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+RESULTS = ROOT / "tools" / "bench" / "results"
+NAMED = sorted(set(re.findall(r"tools/bench/results/(\w+)\.json", README)))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_results_that_the_readme_names_are_there_and_can_be_made_again(name: str) -> None:
+    runs = json.loads((RESULTS / f"{name}.json").read_text())["runs"]
+    assert {run["command"] for run in runs} <= {" ".join(command) for command in RECORDS[name]}
+
+
+@pytest.mark.parametrize("script", sorted(set(re.findall(r"tools/bench/(\w+)\.py", README))))
+def test_benches_that_the_readme_names_have_a_record(script: str) -> None:
+    assert any(command[0] == f"{script}.py" for commands in RECORDS.values() for command in commands)
+
+
+def test_the_demo_of_the_readme_is_the_recorded_one() -> None:
+    """Write these lines into the README when the demo was recorded anew."""
+    (run,) = json.loads((RESULTS / "demo.json").read_text())["runs"]
+    assert "".join(f"    {line}\n" for line in demo(run["result"])) in README
+
+
+def demo(result: dict[str, Any]) -> list[str]:
+    """What `tfwave demo` prints of a result, in narrower tables."""
+    handed, figures, predicted = result["conformance"], result["figures"], result["predicted"]
+    rows = [f"  {'mode':10}{'steps':>7}{'exact':>8}{'inversions':>13}{'share of pairs':>17}"]
+    rows += [
+        f"  {mode:10}{c['steps']:>7}{c['exact_steps']:>8}{c['inversions']:>13}{c['inversion_share']:>17.1%}"
+        for mode, c in handed.items()
+    ]
+    head = f"  {'mode':10}{'steps':>7}{'median':>13}{'std dev':>12}{'E':>8}{'most':>8}{'straggler':>12}{'most':>8}"
+    steps = [
+        f"  {mode:10}{f['steps']:>7}{f['median_seconds'] * 1e3:>10.2f} ms{f['stdev_seconds'] * 1e3:>9.2f} ms"
+        f"{f['efficiency_median']:>8.3f}{f['efficiency']:>8.3f}{f['straggler_median']:>12.1%}{f['straggler']:>8.1%}"
+        for mode, f in figures.items()
+    ]
+    gain = figures["unordered"]["median_seconds"] / figures["ordered"]["median_seconds"]
+    traced = sum(f["traced"] for f in figures.values())
+    equal = "bit-equal" if result["outputs_equal"] else "DIFFER"
+    return [
+        *("hand-offs against the plan", *rows, "steps; E and straggler: the median and the most of a step"),
+        *(head, *steps),
+        f"E tells {result['explained']:.0%} of how step times vary (R2, {traced} traced ones)",
+        f"ordered runs at {gain:.2f} x the unordered throughput (the plan saw room for "
+        f"{1 + predicted['speedup']:.2f} x); outputs {equal}",
+        f"predicted before the run: {predicted['makespan_seconds'] * 1e3:.2f} ms ordered, "
+        f"never under {predicted['lower_seconds'] * 1e3:.2f} ms",
+    ]

@@ -1,0 +1,34 @@
+"""What one step takes of a graph."""
+
+from collections.abc import Sequence
+
+from tfwave.errors import GraphError
+from tfwave.graph.names import parse_input
+from tfwave.graph.reach import upstream_of
+from tfwave.graph.view import GraphView
+from tfwave.proto.tensorflow_pb2 import GraphDef
+
+_NOTED_SHAPES = "_output_shapes"
+
+
+def step_of(graph: GraphDef, fetches: Sequence[str]) -> GraphDef:
+    """The nodes that some fetches (tensors or nodes) need, in the order of the graph, and its whole library.
+
+    Shapes that TensorFlow notes in one kind of file, and not in another, are left out.
+
+    Raises:
+        GraphError: a fetch that the graph does not have, or as `GraphView.of`.
+    """
+    view = GraphView.of(graph)
+    index = {name: node for node, name in enumerate(view.names)}
+    wanted = [parse_input(fetch).node for fetch in fetches]
+    for name in wanted:
+        if name not in index:
+            raise GraphError(f"the fetch '{name}' names a node that the graph does not have")
+    needed = upstream_of(view, [index[name] for name in wanted])
+    nodes = [view.nodes[node] for node in sorted(needed)]
+    step = GraphDef(node=nodes, versions=graph.versions, library=graph.library)
+    for node in step.node:
+        if _NOTED_SHAPES in node.attr:
+            del node.attr[_NOTED_SHAPES]
+    return step

@@ -1,0 +1,55 @@
+"""From a graph alone straight to a plan: its costs are in a file, or nothing is timed."""
+
+from pathlib import Path
+
+from tfwave.cost.file import load_costs
+from tfwave.cost.network import Network
+from tfwave.cost.uniform import uniform_costs
+from tfwave.errors import MissingCost
+from tfwave.graph.item import GraphItem
+from tfwave.graph.names import task_of
+from tfwave.graph.partition.cut import cut
+from tfwave.graph.transfer import find_transfers
+from tfwave.graph.view import RECV_OPS, GraphView
+from tfwave.plan.plan import Plan
+from tfwave.planner.plan import PlanRequest, make_plan
+
+
+def plan_graph(item: GraphItem, view: GraphView, policy: str, costs: str | Path | None = None) -> Plan:
+    """Order the transfers of a graph, cut or not; `view` is that of the item, `costs` a file as `load_costs` reads.
+
+    Raises:
+        MissingCost: the policy needs times that nobody gave.
+        GraphError: nothing to order, or what `cut` refuses.
+        TfwaveError: no such policy.
+    """
+    parts = as_it_runs(item, view)
+    network = untraced_network(parts, policy, costs)
+    return make_plan(parts, find_transfers(parts).data, network, PlanRequest(policy))
+
+
+def as_it_runs(item: GraphItem, view: GraphView) -> GraphView:
+    """A graph that names devices of several tasks and is not cut yet, cut as TensorFlow would; else as it is.
+
+    Raises:
+        GraphError: what `cut` refuses.
+    """
+    tasks = {task_of(device) for device in {node.device for node in view.nodes}} - {""}
+    uncut = len(tasks) > 1 and not any(op in RECV_OPS for op in view.ops)
+    return GraphView.of(*cut(item)) if uncut else view
+
+
+def untraced_network(view: GraphView, policy: str, costs: str | Path | None) -> Network:
+    """What a file says that ops and transfers take; without one, what counts transfers.
+
+    Raises:
+        CostError: as `load_costs`.
+        MissingCost: no file, and the policy is none without times.
+    """
+    if costs is not None:
+        return Network(load_costs(Path(costs), view))
+    if policy == "tac":
+        raise MissingCost(
+            "the policy 'tac' needs times: give --costs FILE or a capture bundle, or choose the policy 'tic'"
+        )
+    return Network(uniform_costs(view))
