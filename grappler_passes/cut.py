@@ -30,7 +30,8 @@ class Cut(GraphPass):
     Grappler knows no shape of a received tensor, and so may leave a sum as it is that it would else reorder: with
     Grappler on, a cut graph can round differently in the last bit.
 
-    `devices` are all devices of the job, by default those that the graph names; `default` is the client's.
+    `devices` are all devices of the job, by default those that the graph names; `default` is the client's. A
+    node of which the kernels of a GPU decide where it runs is refused: those are not known here.
     """
 
     devices: tuple[str, ...] = ()

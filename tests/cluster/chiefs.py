@@ -263,6 +263,7 @@ def checkpointed(directory: str, steps: int) -> dict[str, Any]:
 def cut(model: str) -> dict[str, Any]:
     """What arrives at a worker by the offline cut, of a function that has run."""
     from tfwave.capture.function import cut_function
+    from tfwave.runtime.job_devices import job_devices
 
     chosen = strategy()
     coordinator = tf.distribute.coordinator.ClusterCoordinator(chosen)
@@ -271,13 +272,36 @@ def cut(model: str) -> dict[str, Any]:
     scheduled(coordinator, step, [data])
     with chosen.scope():
         concrete = step.get_concrete_function(data)
-    function = cut_function(concrete, "/job:worker/replica:0/task:0/device:CPU:0")
+    function = cut_function(concrete, job_devices(chosen))
     keys = [t.key for t in function.pulls if "/job:ps" in t.key.channel.source]
     return {"function": function.name, "transfers": [(k.channel.source, k.node) for k in keys]}
 
 
+def two_devices(steps: int) -> dict[str, Any]:
+    """A function of which each worker runs one half on its first CPU, and one on its second."""
+    chosen = tfwave.distribute.wrap(strategy())
+    schedule = tfwave.distribute.schedule_of(chosen)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(chosen)
+    with chosen.scope():
+        weights = [tf.Variable(tf.random.stateless_normal([48, 48], [i, 1])) for i in range(8)]
+
+    @tf.function
+    def step(x: Any) -> Any:
+        for i, weight in enumerate(weights):
+            with tf.device(f"/device:CPU:{i // 4}"):
+                x = tf.tanh(x @ weight)
+        return tf.reduce_sum(x)
+
+    data, found = tf.ones([4, 48]), list[float]()
+    until_ordered(schedule, 1, lambda: found.extend(scheduled(coordinator, step, [data] * 4)))
+    (plan,) = schedule.plans.values()
+    found += scheduled(coordinator, step, [data] * steps)
+    orders = {str(order.channel): len(order.transfers) for order in plan.orders}
+    return {"outputs": sorted(set(found)), "orders": orders, **figures(chosen)}
+
+
 MODELS = {"image": image_model, "recommender": recommender, "resnet": resnet}
-SCENARIOS = {f.__name__: f for f in (losses, mixed, restarted, checkpointed, trained, cut)}
+SCENARIOS = {f.__name__: f for f in (losses, mixed, restarted, checkpointed, trained, cut, two_devices)}
 
 
 def main() -> str:

@@ -41,6 +41,7 @@ class Job:
     control: dict[str, list[str]]
     stock: bool
     environment: dict[str, str]
+    cpus: int = 1
     processes: dict[tuple[str, int], Process] = field(default_factory=dict)
 
     def tf_config(self, job: str, index: int) -> str:
@@ -49,7 +50,10 @@ class Job:
 
     def start(self, job: str, index: int) -> None:
         request = {"cluster": self.cluster, "job": job, "tasks": [index], "enforcer": None}
-        command = ("tests.cluster.task", json.dumps(request)) if self.stock else ("tfwave.server",)
+        if not self.stock:
+            request |= {"enforcer": "hook", "control": self.control[job][index], "cpus": self.cpus}
+        by_hand = self.stock or self.cpus > 1
+        command = ("tests.cluster.task", json.dumps(request)) if by_hand else ("tfwave.server",)
         variables = {"TF_CONFIG": self.tf_config(job, index)} | self.environment
         self.processes[job, index] = spawn(*command, variables=variables)
 
@@ -76,12 +80,18 @@ class Job:
 
 @contextlib.contextmanager
 def job(
-    ps: int = 2, workers: int = 2, *, stock: bool = False, environment: dict[str, str] | None = None
+    ps: int = 2,
+    workers: int = 2,
+    *,
+    stock: bool = False,
+    cpus: int = 1,
+    environment: dict[str, str] | None = None,
 ) -> Iterator[Job]:
+    """Servers with so many CPU devices each."""
     chief, *rest = free_addresses(1 + 2 * (ps + workers))
     tasks, control = rest[: ps + workers], rest[ps + workers :]
     cluster = {"chief": [chief], "ps": tasks[:ps], "worker": tasks[ps:]}
-    made = Job(cluster, {"ps": control[:ps], "worker": control[ps:]}, stock, environment or {})
+    made = Job(cluster, {"ps": control[:ps], "worker": control[ps:]}, stock, environment or {}, cpus)
     try:
         for name in ("ps", "worker"):
             for index in range(len(cluster[name])):

@@ -1,7 +1,8 @@
 """A process of the test cluster: serves some tasks of one job, says where their control is, and obeys.
 
 Usage: python -m tests.cluster.task '{"cluster": {...}, "job": "ps", "tasks": [0], "enforcer": "hook"}'
-The enforcer is "hook" or "proxy"; null is a stock server, which can be hooked later.
+The enforcer is "hook" or "proxy"; null is a stock server, which can be hooked later. "control" may say where its
+control is to be, and "cpus" how many CPU devices it has.
 """
 
 import json
@@ -32,9 +33,11 @@ def serve(request: Any, task: int) -> Any:
     if enforcer is None:
         return tf.distribute.Server(cluster, job_name=job, task_index=task)
 
-    from tfwave.runtime.server import Server
+    from tfwave.runtime.server import DEFAULT_CONTROL, Server
 
-    return Server(cluster, job, task, enforcer=enforcer)
+    config = tf.compat.v1.ConfigProto(device_count={"CPU": request.get("cpus", 1)})
+    control = request.get("control", DEFAULT_CONTROL)
+    return Server(cluster, job, task, enforcer=enforcer, control=control, config=config)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from tfwave.plan.match import check_match
 BLOCKS = Blocks(repeats=1, steps=3)
 
 
-def small(servers: int, workers: int) -> DemoJob:
-    return DemoJob(servers, workers, 400e6, Replicas("MobileNet", image=64, batch=2))
+def small(servers: int, workers: int, device: str) -> DemoJob:
+    return DemoJob(servers, workers, 400e6, Replicas("MobileNet", image=64, batch=2, device=device))
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def short_path(tmp_path_factory):
     return tmp_path_factory.mktemp("d")
 
 
-@pytest.mark.parametrize(("servers", "workers"), [(1, 2), (2, 2)])
-def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, workers, short_path):
+@pytest.mark.parametrize(("servers", "workers", "device"), [(1, 2, "CPU:1"), (2, 2, "CPU:0")])
+def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, workers, device, short_path):
     out = short_path / "run"
-    result = run_demo(small(servers, workers), BLOCKS, "tac", out, lambda text: None)
+    result = run_demo(small(servers, workers, device), BLOCKS, "tac", out, lambda text: None)
     ordered, unordered = result.conformance["ordered"], result.conformance["unordered"]
     assert ordered.exact
     assert ordered.steps == BLOCKS.steps * servers * workers
@@ -50,6 +50,7 @@ def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, work
     bundle = load_bundle(out / "bundle")
     plan = load_plan(out / "plan.json")
     check_match(plan, bundle.view, bundle.transfers)
+    assert {o.channel.destination.partition("/device:")[2] for o in plan.orders} == {device}
     assert sum(len(o.transfers) for o in plan.orders) * BLOCKS.steps >= ordered.hand_offs
     assert json.loads((out / "figures.json").read_text())["conformance"]["ordered"]["exact"] is True
     events = json.loads((out / "trace.json").read_text())["traceEvents"]

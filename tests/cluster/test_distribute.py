@@ -86,6 +86,16 @@ def test_a_parameter_server_is_lost_and_the_job_starts_again(servers: Job, tmp_p
     assert after["began_at"] == before["ended_at"] > 0
 
 
+def test_two_devices_of_a_worker_are_ordered() -> None:
+    """What they pull, each on its channel; what one hands the other does not pass the hook."""
+    with job(1, 1, cpus=2) as servers:
+        found = servers.chief("two_devices", steps=20)
+    kept(found)
+    source, worker = "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU"
+    assert found["orders"] == {f"{source} -> {worker}:{i}": 4 for i in range(2)}
+    assert len(found["outputs"]) == 1
+
+
 def test_no_compiler_is_needed(tmp_path: Path) -> None:
     """Servers that find none, nor a library that is built, order by the proxy."""
     bare = {"CXX": "", "PATH": "/nonexistent", "TFWAVE_CACHE_DIR": str(tmp_path)}

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tfwave.runtime.allocator import AllocatorSettings, Device
-from tfwave.runtime.gpu_memory import gpu_options
+from tfwave.colocate import gpu_options
 
 pytestmark = pytest.mark.tensorflow
 
@@ -88,8 +87,7 @@ def test_regions_stay_apart() -> None:
 
 
 def test_gpu_options_have_what_was_set() -> None:
-    settings = AllocatorSettings(512 << 20, Device.GPU, growth=False, padding_fraction=0.25)
-    options = gpu_options(settings)
+    options = gpu_options("512MiB", growth=False, padding_fraction=0.25)
     config = tf.compat.v1.ConfigProto.FromString(
         tf.compat.v1.ConfigProto(gpu_options=options).SerializeToString()
     )
@@ -98,6 +96,6 @@ def test_gpu_options_have_what_was_set() -> None:
     assert experimental.internal_fragmentation_fraction == 0.25
     assert not experimental.use_cuda_malloc_async
     assert [list(device.memory_limit_mb) for device in experimental.virtual_devices] == [[512]]
-    asynchronous = gpu_options(AllocatorSettings(512 << 20, Device.GPU, asynchronous=True))
+    asynchronous = gpu_options("512MiB", asynchronous=True)
     assert asynchronous.experimental.use_cuda_malloc_async
     assert asynchronous.allow_growth

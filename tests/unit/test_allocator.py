@@ -6,14 +6,15 @@ import os
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+import tfwave
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime import allocator as module
 from tfwave.runtime.allocator import AllocatorSettings, Device, one_region, set_up
-from tfwave.runtime.gpu_memory import gpu_options, limit_gpus
+from tfwave.runtime.gpu_memory import limit_gpus
 
 MB = 1 << 20
 CPU = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "256", "TF_ENABLE_ONEDNN_OPTS": "0"}
@@ -68,7 +69,6 @@ def test_the_variables_of_gpus(environment: dict[str, str], *, growth: bool, asy
     for name, value in wanted.items():
         assert sum(f"{name}={value}" in line for line in lines) == 1
     assert any("which may exceed 512 MiB" in line for line in lines) == asynchronous
-    assert lines[-1].startswith("the limit of 512 MiB is not set yet")
 
 
 @pytest.mark.parametrize("name", CPU)
@@ -186,8 +186,19 @@ def test_gpus_that_are_not_there_or_in_use_are_not_limited(monkeypatch: pytest.M
         limit_gpus(GPU)
 
 
-@pytest.mark.parametrize("options", [limit_gpus, gpu_options])
-def test_settings_of_a_cpu_are_not_for_gpus(options: Any) -> None:
-    with pytest.raises(EnforcerError, match="are for a CPU: give device='gpu'"):
-        options(AllocatorSettings(4 * MB))
-    assert "tensorflow" not in sys.modules
+def test_a_user_limits_each_gpu(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config(2)
+    environment["TF_FORCE_GPU_ALLOW_GROWTH"] = "false"
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(config=config))
+    lines = tfwave.colocate.limit_memory("512MiB", device="gpu", growth=False)
+    assert lines[-1] == "/physical_device:GPU:1: a limit of 512 MiB"
+    assert config.limits == {"/physical_device:GPU:0": [512], "/physical_device:GPU:1": [512]}
+    with pytest.raises(EnvironmentUnsupported, match="GROWTH is 'false', but it must be 'true'"):
+        tfwave.colocate.limit_memory("512MiB", device="gpu")
+
+
+def test_a_cpu_takes_no_options_of_gpus_and_there_is_no_third_device() -> None:
+    with pytest.raises(EnforcerError, match="leave the other options to GPUs"):
+        tfwave.colocate.limit_memory("512MiB", asynchronous=True)
+    with pytest.raises(EnforcerError, match="no allocator for 'tpu': give 'cpu' or 'gpu'"):
+        tfwave.colocate.limit_memory("512MiB", device=cast("Any", "tpu"))

@@ -198,6 +198,7 @@ def test_the_demo_refuses_wrong_names_before_it_starts_anything(tfwave: Command,
     out = tmp_path / "run"
     refused(tfwave("demo", "--model", "NoNet", "-o", out), "no model 'NoNet'", "VGG16Like", "ResNet50, ")
     refused(tfwave("demo", "--policy", "best", "-o", out), "no policy 'best'")
+    refused(tfwave("demo", "--device", "TPU:0", "-o", out), "'TPU:0' is no device of a worker", "CPU:1")
     assert not out.exists()
 
 

@@ -114,12 +114,12 @@ def test_no_transfers_no_classes() -> None:
     assert (deps.transfers, deps.blockers, classes) == ((), (), {})
 
 
-def test_one_order_is_for_one_device() -> None:
+def test_one_order_is_for_one_task() -> None:
     build = Builder()
     pull(build, "a")
     build.pair("b", WORKER, SERVER, send=False)
     view = GraphView.of(*build.partitions.values())
-    with pytest.raises(GraphError, match="one device"):
+    with pytest.raises(GraphError, match="one task"):
         find_dependencies(view, find_transfers(view).data)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder, by_name
 from tfwave.cost.network import Network
+from tfwave.graph.names import task_of
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import flow_shop_floor
@@ -131,5 +132,5 @@ def test_the_load_is_of_the_worker_in_both_directions_and_of_the_busiest_server(
     transfers = [replace(t, bytes=10) for t in find_transfers(view).data]
     ops = dict.fromkeys(view.names, 0.0) | {"first": 1.0, "second": 1.0, "apply": 5.0}
     costs = by_name(view, ops, {t.node: 3.0 for t in transfers})
-    load = step_load(view, WORKER, transfers, Network(costs), workers)
+    load = step_load(view, task_of(WORKER), transfers, Network(costs), workers)
     assert load == StepLoad(2.0, (Sent(10, 3.0),) * 3, (Sent(10, 3.0),), len(view), (6.0, 0.0), workers)

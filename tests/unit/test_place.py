@@ -6,7 +6,7 @@ from tfwave.errors import GraphError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.partition.devices import parse_device
 from tfwave.graph.partition.place import place
-from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef, NodeDef
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_RESOURCE, GraphDef, NodeDef
 
 LOCAL = "/job:localhost/replica:0/task:0/device:CPU:"
 PS = "/job:ps/replica:0/task:{}/device:CPU:0"
@@ -177,13 +177,59 @@ def test_two_handles_of_different_devices_cannot_meet() -> None:
         graph.placed()
 
 
-def test_accelerators_are_not_placed_on() -> None:
+GPU = f"{LOCAL}0".replace("CPU", "GPU")
+
+
+def on_gpu() -> Graph:
+    """Explicit devices, but for one that follows a CPU."""
     graph = Graph()
-    graph.op("a", "Const")
-    with pytest.raises(GraphError, match="GPU:0' is not a CPU"):
-        graph.placed("/device:GPU:0")
-    with pytest.raises(GraphError, match="GPU:1' is not a CPU"):
-        graph.placed(default="/device:GPU:1")
+    graph.op("a", "Const", device="/cpu:0")
+    graph.op("b", "Tanh", "a", device="/device:GPU:0")
+    graph.op("c", "Tanh", "b", device="/cpu:1")
+    graph.op("d", "Shape", "c")
+    return graph
+
+
+@pytest.mark.parametrize("devices", [(), (*CPUS, "/gpu:0"), ("/gpu:0", CPUS[1])])
+def test_explicit_devices_of_any_kind_are_kept(devices: tuple[str, ...]) -> None:
+    placed = place(GraphItem(on_gpu().graph), devices=devices, default="/cpu:0")
+    assert placed == {"a": CPUS[0], "b": GPU, "c": CPUS[1], "d": CPUS[1]}
+
+
+@pytest.mark.parametrize(("device", "soft"), [("", False), ("/cpu:0", True), ("/device:GPU:0", True)])
+def test_what_a_gpus_kernels_decide_is_refused(device: str, soft: bool) -> None:
+    graph = Graph()
+    graph.op("a", "Const", device="/cpu:0")
+    graph.op("lost", "Tanh", "a", device=device)
+    if device == "/cpu:0":
+        assert graph.placed(*CPUS, GPU, soft=soft)["lost"] == CPUS[0]
+        return
+    with pytest.raises(GraphError, match=r"node 'lost' \(Tanh\) .*kernels.*GPU:0.*or capture it"):
+        graph.placed(*CPUS, GPU, soft=soft)
+
+
+def test_what_would_follow_a_gpu_is_refused() -> None:
+    graph = on_gpu()
+    graph.op("lost", "Shape", "b")
+    with pytest.raises(GraphError, match="'lost'"):
+        graph.placed(*CPUS, GPU)
+
+
+def test_a_function_prefers_its_own_cpu_to_all_gpus() -> None:
+    graph = Graph()
+    graph.op("x", "_Arg")
+    graph.op("y", "Tanh", "x")
+    assert graph.placed(*CPUS, GPU, default=CPUS[1], soft=True) == {"x": CPUS[1], "y": CPUS[1]}
+    with pytest.raises(GraphError, match="'x'"):
+        graph.placed(*CPUS, GPU, default=GPU, soft=True)
+
+
+def test_an_argument_that_is_on_a_gpu_keeps_who_takes_its_handle_there() -> None:
+    graph = Graph()
+    argument = graph.op("v", "_Arg", device=GPU)
+    argument.attr["T"].type = DT_RESOURCE
+    graph.op("read", "ReadVariableOp", "v")
+    assert set(graph.placed(*CPUS, GPU, default=CPUS[0], soft=True).values()) == {GPU}
 
 
 def test_a_cycle_is_refused() -> None:

@@ -96,12 +96,12 @@ def test_no_transfers_no_order(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICY_NAMES)
-def test_an_order_into_two_devices_is_refused(policy: str) -> None:
+def test_an_order_into_two_tasks_is_refused(policy: str) -> None:
     build = Builder()
     build.pair("a", SERVER, WORKER, send=False)
     build.pair("b", WORKER, SERVER, send=False)
     view = GraphView.of(*build.partitions.values())
-    with pytest.raises(GraphError, match="one device"):
+    with pytest.raises(GraphError, match="one task"):
         find_policy(policy)(view, find_transfers(view).data, uniform_costs(view))
 
 

@@ -20,6 +20,7 @@ from tfwave.graph.names import Channel
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2
 from tfwave.runtime.control.service import ControlServer, serve
+from tfwave.runtime.job_devices import JobDevices
 
 PS = "/job:ps/replica:0/task:0"
 DEVICES = [WORKER, WORKER.replace("task:0", "task:1")]
@@ -157,7 +158,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
         services[task].trace_with(tracer)
     coordinator = Coordinator(len(WORKERS))
     servers = Servers({task: service.address for task, service in services.items()})
-    schedule = Schedule(coordinator, servers, len(WORKERS))
+    schedule = Schedule(coordinator, servers, JobDevices((*DEVICES, SERVERS[0]), WORKERS))
     made = Job(hook, tracers, services, worker_hooks, coordinator, schedule)
     yield made
     schedule.stop()
@@ -228,7 +229,7 @@ def test_a_plan_for_other_workers_is_not_followed(started: Job, caplog: pytest.L
     started.until_ordered(function)
     channels = [order.channel for order in started.schedule.plans["f"].orders]
     assert channels == [order.channel for order in plan.orders]
-    assert f"it orders nothing that arrives at '{DEVICES[1]}'" in caplog.text
+    assert f"it orders nothing that arrives at '{WORKERS[1]}'" in caplog.text
 
 
 def test_plans_of_an_earlier_chief_are_forgotten_and_workers_told(job: Job) -> None:

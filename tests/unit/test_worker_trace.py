@@ -10,14 +10,15 @@ from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import CostedFunction, TaskTrace, function_costs
 from tfwave.cost.table import Costs
 from tfwave.errors import MissingCost
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
 from tfwave.proto import control_pb2
 
 WORKERS = [WORKER.replace("task:0", f"task:{i}") for i in range(3)]
-TASK = "/job:worker/replica:0/task:1"
+TASKS = [task_of(worker) for worker in WORKERS]
+TASK = TASKS[1]
 NAME = "__inference_step_64"
 LATENCY, BYTES_PER_SECOND = 1e-3, 1e6
 SIZES = {"edge_1_v1": 4, "edge_2_v2": 50_000, "edge_3_v3": 200_000}
@@ -221,7 +222,7 @@ def test_two_outputs_of_one_node_are_not_mistaken_for_each_other() -> None:
 
 
 def test_the_plan_orders_the_same_for_each_worker(function: FunctionGraph) -> None:
-    plan = plan_function(costed_by(function, traced(1)), "tac", WORKERS)
+    plan = plan_function(costed_by(function, traced(1)), "tac", TASKS)
     channels = [order.channel for order in plan.orders]
     assert channels == sorted(Channel(s, w) for s in SERVERS[:2] for w in WORKERS)
     for order in plan.orders:
@@ -291,7 +292,7 @@ def test_ops_of_servers_are_measured_where_they_were_traced(training: FunctionGr
 
 
 def test_a_single_step_orders_its_pulls(training: FunctionGraph) -> None:
-    plan = plan_function(costed_by(training, traced(0, sizes=PULLED)), "tac", WORKERS[:1])
+    plan = plan_function(costed_by(training, traced(0, sizes=PULLED)), "tac", TASKS[:1])
     assert [order.channel for order in plan.orders] == [Channel(SERVERS[0], WORKER)]
     assert [t.edge for t in plan.transfers] == ["edge_1_v1", "edge_2_v2"]
 
@@ -359,7 +360,7 @@ def test_overlapped_steps_are_planned_in_both_directions_for_each_worker() -> No
     told.ops.add(function=NAME, node="first", op="AddN", count=1, min_seconds=1e-3)
     for node in ("v", "apply"):
         told.arrivals.add(step=7, edge=edges[node], bytes=1000, requested_nanos=0, arrived_nanos=1_000_000)
-    plan = plan_function(costed_by(function, told), "tac", WORKERS[:2])
+    plan = plan_function(costed_by(function, told), "tac", TASKS[:2])
     both = [Channel(SERVERS[0], w) for w in WORKERS[:2]] + [Channel(w, SERVERS[0]) for w in WORKERS[:2]]
     assert [order.channel for order in plan.orders] == sorted(both)
     assert all(t.key.channel == order.channel for order in plan.orders for t in order.transfers)

@@ -10,6 +10,7 @@ from tfwave.graph.partition.cut import cut
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import upstream_transfers
+from tfwave.runtime.job_devices import JobDevices
 from tfwave.runtime.live.replay import traced_item
 
 _WAITING_SHARE = 0.3
@@ -19,8 +20,8 @@ _WAITING_SHARE = 0.3
 class FunctionGraph:
     """One traced function, cut as the worker that runs it will cut it.
 
-    `name` is TensorFlow's own of the trace, another one for each input signature; `transfers` are all tensors that
-    cross tasks, in both directions.
+    `name` is TensorFlow's own of the trace, another one for each input signature; `worker` the device that runs it;
+    `transfers` are all tensors that cross tasks, in both directions, to and from all devices of the worker's task.
     """
 
     name: str
@@ -29,14 +30,19 @@ class FunctionGraph:
     transfers: tuple[Transfer, ...]
 
     @property
+    def task(self) -> str:
+        """That of `worker`."""
+        return task_of(self.worker)
+
+    @property
     def pulls(self) -> tuple[Transfer, ...]:
-        """What arrives at `worker`."""
-        return tuple(t for t in self.transfers if t.channel.destination == self.worker)
+        """What arrives at the worker."""
+        return tuple(t for t in self.transfers if task_of(t.channel.destination) == self.task)
 
     @property
     def pushes(self) -> tuple[Transfer, ...]:
-        """What `worker` sends."""
-        return tuple(t for t in self.transfers if task_of(t.channel.source) == task_of(self.worker))
+        """What the worker sends."""
+        return tuple(t for t in self.transfers if task_of(t.channel.source) == self.task)
 
     @cached_property
     def free(self) -> frozenset[TransferKey]:
@@ -50,7 +56,9 @@ class FunctionGraph:
         Of two steps those of the second do, half of all; a single step may read again what it has updated, such as
         a counter.
         """
-        mask = sum(1 << i for i, t in enumerate(self.transfers) if t.channel.destination == self.worker)
+        mask = sum(
+            1 << i for i, t in enumerate(self.transfers) if task_of(t.channel.destination) == self.task
+        )
         waiting = [t for t in self.pulls if self._waits[t.key] & mask]
         return len(waiting) > _WAITING_SHARE * len(self.pulls)
 
@@ -61,15 +69,15 @@ class FunctionGraph:
         return {t.key: upstream[t.recv] & ~(1 << i) for i, t in enumerate(self.transfers)}
 
 
-def cut_function(concrete: Any, worker: str) -> FunctionGraph:
-    """Cut a `ConcreteFunction` as TensorFlow does where `worker` (a full device name) runs it.
+def cut_function(concrete: Any, job: JobDevices) -> FunctionGraph:
+    """Cut a `ConcreteFunction` as TensorFlow does where the first worker of a job runs it.
 
     Raises:
         GraphError: the function cannot be cut offline; names the node.
     """
-    partitions = cut(traced_item(concrete.graph), default=worker)
+    partitions = cut(traced_item(concrete.graph), devices=job.devices, default=job.runner, soft=job.soft)
     view = GraphView.of(*partitions)
-    return FunctionGraph(function_name(concrete), worker, view, find_transfers(view).data)
+    return FunctionGraph(function_name(concrete), job.runner, view, find_transfers(view).data)
 
 
 def function_name(concrete: Any) -> str:

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from tfwave.capture.worker_trace import CostedFunction
 from tfwave.cost.network import Network
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, task_of
 from tfwave.plan.plan import ChannelOrder, Plan
 from tfwave.planner import PlanRequest, make_plan
 
 
 def plan_function(costed: CostedFunction, policy: str, workers: Sequence[str]) -> Plan:
-    """Order what a traced function transfers, the same for each of the `workers` (full device names) that run it.
+    """Order what a traced function transfers, the same for each of the `workers` (tasks) that run it.
 
     The forecast takes each channel for a link of its own.
 
@@ -24,20 +24,20 @@ def plan_function(costed: CostedFunction, policy: str, workers: Sequence[str]) -
         GraphError: nothing to order.
     """
     function, transfers = costed.function, costed.transfers
-    request = PlanRequest(policy, device=function.worker, workers=len(workers))  # 1
+    request = PlanRequest(policy, device=function.task, workers=len(workers))  # 1
     if function.overlaps:  # 2
         chosen = {t.key for t in function.pulls} | ({t.key for t in function.pushes} - function.free)
         transfers = tuple(t for t in transfers if t.key in chosen)
         request = PlanRequest(policy, workers=len(workers))
     plan = make_plan(function.view, transfers, Network(costed.network.given), request)
-    orders = [_of(order, function.worker, worker) for worker in workers for order in plan.orders]
+    orders = [_of(order, function.task, worker) for worker in workers for order in plan.orders]
     return replace(plan, orders=tuple(sorted(orders, key=lambda order: order.channel)))
 
 
 def _of(order: ChannelOrder, planned: str, worker: str) -> ChannelOrder:
     """The order of another worker than the planned one."""
     ends = (
-        worker if device == planned else device
+        worker + device.removeprefix(planned) if task_of(device) == planned else device
         for device in (order.channel.source, order.channel.destination)
     )
     channel = Channel(*ends)

@@ -71,11 +71,11 @@ def function_costs(function: FunctionGraph, traces: Sequence[TaskTrace]) -> Cost
     """
     named = _Named(function.view, function.transfers)
     steps = [
-        _at(function.worker, step) for trace in traces for name, step in trace.steps if name == function.name
+        _at(function.task, step) for trace in traces for name, step in trace.steps if name == function.name
     ]
     found = [[(transfer, r) for r in step if (transfer := named.find(r)) is not None] for step in steps]
     ops = _op_samples(function, traces)
-    if not any(device == function.worker for device, _ in ops) or not any(found):
+    if not any(task_of(device) == function.task for device, _ in ops) or not any(found):
         raise MissingCost(f"no step of {function.name} was traced: it must run more often while it is traced")
     sized = _as_seen(function.transfers, {transfer.key: r for step in found for transfer, r in step})
     early = [[record for transfer, record in step if transfer.key in function.free] for step in found]  # 2
@@ -110,7 +110,7 @@ def _op_samples(
     }
     ops: dict[tuple[str, str], list[float]] = defaultdict(list)
     for trace in traces:
-        task = task_of(_as_one(function.worker, trace.task))
+        task = _as_one(function.task, trace.task)
         for node, fastest in trace.op_seconds.get(function.name, {}).items():
             if (task, node) in devices:
                 ops[devices[task, node], node].append(fastest)
@@ -144,12 +144,13 @@ def _at(worker: str, records: Iterable[TransferRecord]) -> list[TransferRecord]:
 
 
 def _as_one(worker: str, device: str) -> str:
-    """`worker` for the devices of all tasks of its job."""
-    return worker if _job(device) == _job(worker) else device
+    """The device of the task `worker` for that of any task of its job."""
+    task = task_of(device)
+    return worker + device.removeprefix(task) if _job(task) == _job(worker) else device
 
 
-def _job(device: str) -> str:
-    return task_of(device).rpartition("/task:")[0]
+def _job(task: str) -> str:
+    return task.rpartition("/task:")[0]
 
 
 class _Named:

@@ -9,7 +9,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from tfwave.cli.conformance import print_conformance
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, progress_console
 from tfwave.demo.cluster import DemoJob
-from tfwave.demo.model import Replicas, check_model
+from tfwave.demo.model import Replicas, check_device, check_model
 from tfwave.demo.run import Blocks, DemoResult, result_dict, run_demo
 from tfwave.order.registry import POLICY_NAMES, find_policy
 
@@ -25,6 +25,9 @@ def demo_command(  # noqa: PLR0913, PLR0917
     ] = "ResNet50",
     image: Annotated[int, typer.Option(min=32, help="Image side, pixels.")] = 224,
     batch: Annotated[int, typer.Option(min=1, help="Images a worker and step.")] = 16,
+    device: Annotated[
+        str, typer.Option(help="Of each worker, where it computes: CPU:1, or GPU:0 (never run on a GPU).")
+    ] = "CPU:0",
     rate: Annotated[float, typer.Option(min=1, help="Link of each host, Mbit/s.")] = 1000,
     repeats: Annotated[int, typer.Option(min=1, help="Blocks of each mode, interleaved.")] = 4,
     steps: Annotated[int, typer.Option(min=1, help="Steps a block.")] = 4,
@@ -47,7 +50,8 @@ def demo_command(  # noqa: PLR0913, PLR0917
     """
     find_policy(policy)  # wrong names are said at once
     check_model(model)
-    job = DemoJob(servers, workers, rate * 1e6, Replicas(model, image, batch))
+    check_device(device)
+    job = DemoJob(servers, workers, rate * 1e6, Replicas(model, image, batch, device=device))
     bar = Progress(
         SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=progress_console
     )
@@ -67,8 +71,9 @@ def demo_command(  # noqa: PLR0913, PLR0917
 def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
     replicas = job.replicas
     console.print(
-        f"{replicas.model}, {job.servers} server(s), {job.workers} worker(s), batch {replicas.batch} of "
-        f"{replicas.image} px, {job.bits_per_second / 1e6:g} Mbit/s a host by {result.network}"
+        f"{replicas.model}, {job.servers} server(s), {job.workers} worker(s) on {replicas.device}, batch "
+        f"{replicas.batch} of {replicas.image} px, {job.bits_per_second / 1e6:g} Mbit/s a host by "
+        f"{result.network}"
     )
     print_conformance(result.conformance)
     print_table(

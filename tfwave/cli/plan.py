@@ -47,7 +47,9 @@ def plan_command(  # noqa: PLR0913, PLR0917
         Path | None,
         typer.Option(help='Costs in seconds: {"ops": {node: s}, "transfers": {recv node: s}}.'),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Plan only what arrives at this device.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Plan only what arrives at this device, or task.")
+    ] = None,
     output: PlanOutput = None,
     add_to: AddTo = None,
     fetches: Fetches = None,

@@ -23,7 +23,6 @@ from tfwave.plan.given import GivenPlan, section_of
 from tfwave.plan.groups import GroupedJob, Groups
 from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import NodeDef
-from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
 from tfwave.runtime.ledger import WAIT_SECONDS, Ledger, LedgerFigures, load_barrier_op
 from tfwave.runtime.pool import pool_in_use, pool_limit
 from tfwave.sizes import in_words, parse_size
@@ -31,20 +30,6 @@ from tfwave.sizes import in_words, parse_size
 _ROUNDS = 3
 """Of one step of each job, in turn: a group that has waited longer waits for a job that hangs."""
 _log = logging.getLogger("tfwave")
-
-
-def limit_memory(limit: str | int) -> tuple[str, ...]:
-    """Give this process a CPU pool of so many bytes, as "512MiB", in one piece; says what was done, and logs it.
-
-    Call it before TensorFlow is imported: it does that itself, after setting the variables that TensorFlow reads
-    (see `tfwave.runtime.allocator`).
-
-    Raises:
-        EnforcerError: TensorFlow is already imported, or the limit is too small.
-        EnvironmentUnsupported: a variable has another value.
-        PlanError: it is no size.
-    """
-    return (*set_up(AllocatorSettings(parse_size(limit))), one_region())
 
 
 def run(

@@ -16,7 +16,7 @@ from typing import Any
 
 from tfwave.capture.session import capture_run
 from tfwave.demo.child import Channel
-from tfwave.demo.model import Job, Replicas, build_job
+from tfwave.demo.model import Job, Replicas, build_job, server_config
 from tfwave.errors import TfwaveError
 
 MODULE = "tfwave.demo.chief_task"
@@ -33,8 +33,10 @@ class Chief:
         tensorflow: Any = importlib.import_module("tensorflow")
         v1: Any = tensorflow.compat.v1
         cluster = request["cluster"]
-        self._server: Any = tensorflow.distribute.Server(cluster, job_name="worker", task_index=0)
-        self._job: Job = build_job(cluster, Replicas(**request["replicas"]))
+        replicas = Replicas(**request["replicas"])
+        config = server_config(replicas.device)
+        self._server: Any = tensorflow.distribute.Server(cluster, "worker", 0, config=config)
+        self._job: Job = build_job(cluster, replicas)
         config = v1.ConfigProto(operation_timeout_in_ms=_STEP_SECONDS * 1000)
         self._session: Any = v1.Session(self._server.target, graph=self._job.graph, config=config)
         self._session.run(self._job.initializer)

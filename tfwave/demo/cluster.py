@@ -117,7 +117,7 @@ def demo_cluster(job: DemoJob, directory: Path) -> Generator[DemoCluster]:
         sockets = directory if job.hooked else None
         started = [_start_server(tasks, host, cluster, "ps", i, sockets) for i, host in enumerate(servers)]
         for i, host in enumerate(workers[1:], 1):
-            started.append(_start_server(tasks, host, cluster, "worker", i, None))
+            started.append(_start_server(tasks, host, cluster, "worker", i, None, job.replicas.device))
         chief = tasks.start("worker0", workers[0], chief_task.MODULE, _QUIET)
         addresses = [task.receive(START_SECONDS)["control"] for task in started]
         controls = [stack.enter_context(ControlClient(a)) for a in addresses if a]
@@ -131,7 +131,13 @@ def _address(network: Network, host: str) -> str:
 
 
 def _start_server(  # noqa: PLR0913, PLR0917
-    tasks: Tasks, host: str, cluster: dict[str, list[str]], job: str, index: int, sockets: Path | None
+    tasks: Tasks,
+    host: str,
+    cluster: dict[str, list[str]],
+    job: str,
+    index: int,
+    sockets: Path | None,
+    device: str = "CPU:0",
 ) -> Task:
     task = tasks.start(f"{job}{index}", host, server_task.MODULE, _QUIET)
     control = server_task.control_address(sockets, job, index) if sockets else None
@@ -142,6 +148,7 @@ def _start_server(  # noqa: PLR0913, PLR0917
             "task": index,
             "enforcer": "hook" if sockets else None,
             "control": control,
+            "device": device,
         }
     )
     return task

@@ -13,6 +13,7 @@ from tfwave.errors import EnvironmentUnsupported, TfwaveError
 
 CLASSES = 100
 LEARNING_RATE = 1e-3
+_DEVICE = re.compile(r"(CPU|GPU):[0-9]{1,3}")
 _APPLICATION = re.compile(r" import ([A-Z]\w*)$", re.MULTILINE)
 
 
@@ -32,7 +33,7 @@ class Replicas:
     """What each worker computes in a step: `batch` images of `image` x `image` pixels.
 
     In training each worker's loss is its output, it is done when its gradients are, and the servers apply their
-    mean: replicas in one graph, trained in step.
+    mean: replicas in one graph, trained in step. `device` is that of each worker; it never ran on a GPU.
     """
 
     model: str
@@ -40,6 +41,7 @@ class Replicas:
     batch: int
     classes: int = CLASSES
     train: bool = False
+    device: str = "CPU:0"
 
 
 def build_job(cluster: dict[str, list[str]], replicas: Replicas) -> Job:
@@ -55,15 +57,18 @@ def build_job(cluster: dict[str, list[str]], replicas: Replicas) -> Job:
     graph = tensorflow.Graph()
     with graph.as_default():
         v1.set_random_seed(1)
-        with v1.device(_placement(v1, cluster, 0)):
+        with v1.device(_placement(v1, cluster, 0, replicas.device)):
             network = make(replicas.image)
         outputs: list[Any] = []
         done: list[list[Any]] = []
         times: list[Any] = []
         for worker in range(len(cluster["worker"])):
-            with v1.device(_placement(v1, cluster, worker)):
+            with v1.device(_placement(v1, cluster, worker, replicas.device)):
                 output, gradients = _replica(tensorflow, network, replicas, worker)
-                with tensorflow.control_dependencies([output, *gradients]):
+                with (
+                    tensorflow.control_dependencies([output, *gradients]),
+                    v1.device(f"/job:worker/task:{worker}/device:CPU:0"),
+                ):
                     times.append(tensorflow.timestamp())
             outputs.append(output)
             done.append(gradients)
@@ -96,8 +101,16 @@ def _applied(v1: Any, variables: list[Any], gradients: list[list[Any]]) -> list[
     return updates
 
 
-def _placement(v1: Any, cluster: dict[str, list[str]], worker: int) -> Any:
-    return v1.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{worker}")
+def _placement(v1: Any, cluster: dict[str, list[str]], worker: int, device: str) -> Callable[[Any], str]:
+    """Variables on the servers, and all that is on the worker on its device."""
+    task = f"/job:worker/task:{worker}"
+    setter: Any = v1.train.replica_device_setter(cluster=cluster, worker_device=task)
+
+    def place(op: Any) -> str:
+        chosen = str(setter(op))
+        return f"{chosen}/device:{device}" if chosen == task else chosen
+
+    return place
 
 
 def network_maker(name: str, classes: int = CLASSES) -> Callable[[int], Any]:
@@ -124,6 +137,24 @@ def check_model(name: str) -> None:
     there = [*NETWORKS, *_applications()]
     if name not in there:
         raise TfwaveError(f"the demo has no model '{name}': choose one of {', '.join(there)}")
+
+
+def check_device(name: str) -> None:
+    """Refuse what is no device of a worker, such as CPU:1 or GPU:0.
+
+    Raises:
+        TfwaveError: it is none.
+    """
+    if not _DEVICE.fullmatch(name):
+        raise TfwaveError(f"'{name}' is no device of a worker: write CPU:1, or GPU:0")
+
+
+def server_config(device: str) -> Any:
+    """What a worker's server needs to have a device: its number of CPU devices. GPUs are there, or are not."""
+    config: Any = importlib.import_module("tensorflow").compat.v1.ConfigProto()
+    kind, _, number = device.partition(":")
+    config.device_count["CPU"] = int(number) + 1 if kind == "CPU" else 1
+    return config
 
 
 def _applications() -> list[str]:

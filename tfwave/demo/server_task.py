@@ -2,6 +2,7 @@
 
 Asked {"cluster": {job: [address]}, "job": str, "task": int, "enforcer": str or null, "control": address or null},
 it serves with that enforcer, or as stock TensorFlow does, and answers {"ready": true, "control": address or null}.
+It has the CPU devices that a "device" needs which it is asked for.
 """
 
 import os
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfwave.demo.child import Channel
+from tfwave.demo.model import server_config
 from tfwave.errors import EnforcerError
 from tfwave.runtime.control.address import UNIX
 
@@ -42,12 +44,14 @@ def main() -> None:
 
 def _start(request: dict[str, Any]) -> tuple[object, str | None]:
     cluster, job, task = request["cluster"], request["job"], request["task"]
+    config = server_config(request.get("device", "CPU:0"))
     if request["enforcer"] is None:
         tensorflow: Any = __import__("tensorflow")
-        return tensorflow.distribute.Server(cluster, job_name=job, task_index=task), None
+        return tensorflow.distribute.Server(cluster, job_name=job, task_index=task, config=config), None
     from tfwave.runtime.server import Server
 
-    server = Server(cluster, job, task, enforcer=request["enforcer"], control=request["control"])
+    enforcer, control = request["enforcer"], request["control"]
+    server = Server(cluster, job, task, enforcer=enforcer, control=control, config=config)
     return server, server.control_address
 
 

@@ -9,9 +9,11 @@ from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import CostedFunction, function_costs
 from tfwave.distribute.servers import Servers
 from tfwave.errors import EnforcerError
+from tfwave.graph.names import task_of
 from tfwave.plan.fingerprint import first_difference
 from tfwave.plan.plan import Plan
 from tfwave.planner.overlap import StepLoad, choose_steps, step_load
+from tfwave.runtime.job_devices import JobDevices
 
 
 class Draft(NamedTuple):
@@ -26,11 +28,11 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True)
 class Drafter:
-    """Traces functions on the servers of a job, one at a time, and plans them for these workers' devices."""
+    """Traces functions on the servers of a job, one at a time, and plans them for its workers."""
 
     servers: Servers
     policy: str
-    devices: tuple[str, ...]
+    job: JobDevices
 
     def cut(self, concrete: Any) -> FunctionGraph:
         """What a `ConcreteFunction` transfers.
@@ -39,17 +41,17 @@ class Drafter:
             GraphError: it cannot be cut offline.
             EnforcerError: its steps overlap, and a server has no hook.
         """
-        function = cut_function(concrete, self.devices[0])
+        function = cut_function(concrete, self.job)
         if function.overlaps:
             self._refuse_proxies()
         return function
 
     def mismatch(self, plan: Plan, function: FunctionGraph) -> str | None:
         """Why a plan is not one for this function and these workers, in words; None if it is."""
-        planned = {order.channel.destination for order in plan.orders}
-        for device in self.devices:
-            if device not in planned:
-                return f"it orders nothing that arrives at '{device}'"
+        planned = {task_of(order.channel.destination) for order in plan.orders}
+        for worker in self.job.workers:
+            if worker not in planned:
+                return f"it orders nothing that arrives at '{worker}'"
         return first_difference(plan.graph, function.view)
 
     def start(self) -> None:
@@ -80,12 +82,14 @@ class Drafter:
             TfwaveError: a worker is gone, or saw no step.
         """
         costed = function_costs(function, self.servers.stop_trace())
-        plan = plan_function(costed, self.policy, self.devices)
+        plan = plan_function(costed, self.policy, self.job.workers)
         return Draft(plan, None if function.overlaps else choose_steps(self._load(costed)))
 
     def _load(self, costed: CostedFunction) -> StepLoad:
         function = costed.function
-        return step_load(function.view, function.worker, costed.transfers, costed.network, len(self.devices))
+        return step_load(
+            function.view, function.task, costed.transfers, costed.network, len(self.job.workers)
+        )
 
     def _refuse_proxies(self) -> None:
         for task, enforcer in self.servers.enforcers().items():

@@ -20,6 +20,8 @@ from tfwave.runtime.control.tf_config import (
     read_tf_config,
 )
 from tfwave.runtime.coordinator import coordinator_of
+from tfwave.runtime.job_devices import job_devices
+from tfwave.runtime.variables import cluster_of
 
 Enforcer = Literal["auto", "hook", "proxy"]
 
@@ -46,6 +48,11 @@ def order(  # noqa: PLR0913
     overlap (see `overlap`) in both directions, on the workers too. A function that is traced anew has a plan of
     its own. An order that is not kept, or that makes steps slower each time that it is compared, is taken back
     with a warning.
+
+    A worker may have several devices: what they pull has one order, by what all of them compute, and each channel,
+    a pair of devices, keeps its own part of it. It never ran on a GPU: where a worker has one, a function whose
+    nodes do not all name their devices, or that runs with TensorFlow's soft placement, stays unordered, with a
+    warning that names such a node.
 
     All parameter servers and workers must be tfwave servers (`python -m tfwave.server`, or `tfwave.Server`). Do
     this before the first step: a worker cannot order a function that it has run before.
@@ -113,9 +120,9 @@ def _scheduled(
     strategy: Any, control: Mapping[str, Sequence[str]] | None, credentials: Credentials | None
 ) -> tuple[Schedule, Servers]:
     """A schedule that has not begun, and the servers that it is for."""
-    spec = strategy._cluster_resolver.cluster_spec().as_dict()
+    spec = cluster_of(strategy)
     servers = Servers(control_addresses(_config(spec, control)), credentials or find_credentials())
-    return Schedule(coordinator_of(strategy), servers, len(spec["worker"])), servers
+    return Schedule(coordinator_of(strategy), servers, job_devices(strategy)), servers
 
 
 def _config(spec: Mapping[str, Sequence[str]], control: Mapping[str, Sequence[str]] | None) -> TfConfig:

@@ -19,9 +19,8 @@ from tfwave.plan.given import GivenPlan, section_of
 from tfwave.plan.io import save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
+from tfwave.runtime.job_devices import JobDevices, job_devices
 from tfwave.runtime.variables import servers_of, variables_placed
-
-_WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
 
 
 def place(strategy: Any, plan: GivenPlan | None = None) -> "Placed":
@@ -49,7 +48,7 @@ def place(strategy: Any, plan: GivenPlan | None = None) -> "Placed":
     there = servers_of(strategy)
     chosen = Placement(there) if plan is None else section_of(plan, Placement)
     chosen.check_servers(there)
-    placed = Placed(chosen)
+    placed = Placed(chosen, job_devices(strategy))
     placed.start(strategy)
     return placed
 
@@ -66,8 +65,9 @@ class _Made:
 class Placed:
     """The variables that a strategy made since it was placed, in turn. A `Placer`."""
 
-    def __init__(self, placement: Placement) -> None:
-        """With where variables are to go."""
+    def __init__(self, placement: Placement, job: JobDevices) -> None:
+        """With where variables are to go, and what the job has."""
+        self._job = job
         self._servers = placement.servers
         self._chooser = ServerChooser(placement)
         self._made: list[_Made] = []
@@ -131,7 +131,7 @@ class Placed:
 
     def _pulled(self, concrete: Any) -> list[Variable]:
         """The variables of the function, and those that it does not use."""
-        function = cut_function(concrete, _WORKER)
+        function = cut_function(concrete, self._job)
         holdings = Holdings(function.view, known=self._captured(concrete))
         found = placeable(holdings, find_transfers(function.view).data, None)
         known = {name for variable in found for name in variable.names}

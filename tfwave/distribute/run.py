@@ -19,6 +19,7 @@ from tfwave.distribute.settings import Settings
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.plan.plan import Plan
 from tfwave.runtime.coordinator import StepRun, watched
+from tfwave.runtime.job_devices import JobDevices
 
 _TICK_SECONDS = 0.1
 _STOP_SECONDS = 30.0
@@ -32,12 +33,11 @@ _log = logging.getLogger("tfwave")
 class ScheduleRun:
     """From `begin` to `end`. Its thread alone moves functions on; any may ask how far they are."""
 
-    def __init__(self, servers: Servers, workers: int, settings: Settings) -> None:
-        """For so many workers, behind these servers."""
-        devices = tuple(f"/job:worker/replica:0/task:{i}/device:CPU:0" for i in range(workers))
+    def __init__(self, servers: Servers, job: JobDevices, settings: Settings) -> None:
+        """For the workers of a job, behind these servers."""
         self.settings = settings
         self._servers = servers
-        self._drafter = Drafter(servers, settings.policy, devices)
+        self._drafter = Drafter(servers, settings.policy, job)
         self._enforcement = Enforcement(servers)
         self._functions: dict[str, ScheduledFunction] = {}
         self._fresh: deque[Any] = deque()
@@ -136,7 +136,7 @@ class ScheduleRun:
             _log.warning("tfwave: the transfers of %s stay unordered: %s", function_name(concrete), err)
             return
         if len(cut.pulls) > 1:
-            progress = Progress(len(self._drafter.devices), self.settings.trace_steps)
+            progress = Progress(len(self._drafter.job.workers), self.settings.trace_steps)
             self._functions[cut.name] = ScheduledFunction(
                 ref(concrete.graph), cut, progress, self._drafter, self._enforcement, self._known(cut)
             )

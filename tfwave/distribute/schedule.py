@@ -8,6 +8,7 @@ from tfwave.distribute.servers import Servers
 from tfwave.distribute.settings import Settings
 from tfwave.errors import EnforcerError
 from tfwave.plan.plan import Plan
+from tfwave.runtime.job_devices import JobDevices
 
 
 class Schedule:
@@ -17,11 +18,11 @@ class Schedule:
     done in a thread of the chief; a failure there is said once, and training goes on unordered.
     """
 
-    def __init__(self, coordinator: Any, servers: Servers, workers: int) -> None:
-        """For a `ClusterCoordinator` with so many workers."""
+    def __init__(self, coordinator: Any, servers: Servers, job: JobDevices) -> None:
+        """For a `ClusterCoordinator` of a job."""
         self._coordinator = coordinator
         self._servers = servers
-        self._workers = workers
+        self._job = job
         self._run: ScheduleRun | None = None
 
     @property
@@ -62,7 +63,7 @@ class Schedule:
         self.stop()
         self._servers.install({})
         self._servers.announce()
-        run = ScheduleRun(self._servers, self._workers, settings)
+        run = ScheduleRun(self._servers, self._job, settings)
         run.begin(self._coordinator)
         self._run = run
 

@@ -59,6 +59,11 @@ def task_of(device: str) -> str:
     return match.group(0) if match else ""
 
 
+def home_of(device: str) -> str:
+    """What the devices of one task share, its network card among it: the task; a name without one is its own."""
+    return task_of(device) or device
+
+
 def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:
     """Sort key in which ``conv2`` comes before ``conv10``."""
     parts = _DIGITS.split(text)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tfwave.errors import GraphError
 from tfwave.graph.attrs import flag_attr
-from tfwave.graph.names import Channel, TransferKey, edge_source, natural_key, task_of
+from tfwave.graph.names import Channel, TransferKey, edge_source, home_of, natural_key, task_of
 from tfwave.graph.view import RECV_OPS, WIRE_ATTRS, GraphView, wire_key
 from tfwave.proto.tensorflow_pb2 import NodeDef
 
@@ -95,22 +95,23 @@ def origins(view: GraphView, transfer: Transfer) -> list[str]:
     return found
 
 
-def destination_of(transfers: Sequence[Transfer]) -> str:
-    """The one device that all these transfers go to; empty for no transfers.
+def home_of_all(transfers: Sequence[Transfer]) -> str:
+    """The one task to whose devices all these transfers go (see `home_of`); empty for no transfers.
 
     Raises:
         GraphError: they go to several.
     """
-    destinations = sorted({t.channel.destination for t in transfers})
-    if len(destinations) > 1:
-        raise GraphError(f"an order is for one device, but these transfers go to {', '.join(destinations)}")
-    return destinations[0] if destinations else ""
+    homes = sorted({home_of(t.channel.destination) for t in transfers})
+    if len(homes) > 1:
+        raise GraphError(f"an order is for one task, but these transfers go to {', '.join(homes)}")
+    return homes[0] if homes else ""
 
 
-def device_ops(view: GraphView, device: str) -> Iterator[int]:
-    """The ops that run on a device, or on none that is named; receives are transfers, not ops."""
+def ops_at(view: GraphView, home: str) -> Iterator[int]:
+    """The ops that run on any device of a task, or on none that is named; receives are transfers, not ops."""
+    homes = {device: home_of(device) for device in {node.device for node in view.nodes}}
     for node, op in enumerate(view.ops):
-        if op not in RECV_OPS and view.nodes[node].device in ("", device):
+        if op not in RECV_OPS and homes[view.nodes[node].device] in ("", home):
             yield node
 
 

@@ -14,7 +14,7 @@ def fifo(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
     """Layer order: by the longest-path level of the first consumer, then `Transfer.sort_key`; no costs used.
 
     Raises:
-        GraphError: a cycle, or transfers into more than one device.
+        GraphError: a cycle, or transfers into more than one task.
     """
     found = find_dependencies(view, transfers)
     return _in_order(found, range(len(found.transfers)))
@@ -24,7 +24,7 @@ def reverse(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Ord
     """Fifo backwards: what is needed last goes first, but for transfers that wait for others.
 
     Raises:
-        GraphError: a cycle, or transfers into more than one device.
+        GraphError: a cycle, or transfers into more than one task.
     """
     found = find_dependencies(view, transfers)
     return _in_order(found, range(len(found.transfers) - 1, -1, -1))

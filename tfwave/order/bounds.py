@@ -9,7 +9,7 @@ from tfwave.cost.cluster import UNSHARED, Cluster, Port
 from tfwave.cost.model import vetted
 from tfwave.cost.table import Costs
 from tfwave.cost.ticks import in_ticks
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, home_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.order.floors import BUSIEST, Load, find_floors
@@ -68,7 +68,7 @@ def find_bounds(
 ) -> Bounds:
     """U: all ops and transfers one after the other. L: the busiest resource alone. And the floors.
 
-    The resources are the compute of each device that the transfers go to, and each channel; of channels that
+    The resources are the compute of each device of the tasks that the transfers go to, and each channel; of what
     share a network card of `cluster`, the card in place of them: of a channel's two cards, that with more to do.
     An op that names no device counts to the only destination, or, of several, to a resource of its own. All else
     takes no time. The floors, the last two at least as high as all before them:
@@ -88,10 +88,11 @@ def find_bounds(
     """
     destinations = {t.channel.destination for t in transfers}
     unnamed = next(iter(destinations)) if len(destinations) == 1 else ""
+    homes = {home_of(device) for device in destinations}
     busy: dict[str | Channel | Port, dict[int, float]] = defaultdict(dict)
     for node, op in enumerate(view.ops):
         device = view.nodes[node].device or unnamed
-        if op not in RECV_OPS and (device in destinations or not device):
+        if op not in RECV_OPS and (home_of(device) in homes or not device):
             busy[device][node] = vetted(costs.op_seconds(node), view.names[node])
     computing = len(busy)
     seconds_of = {t: vetted(costs.transfer_seconds(t), t.node) for t in transfers}

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfwave.graph.levels import longest_path_levels
-from tfwave.graph.transfer import Transfer, destination_of, device_ops
+from tfwave.graph.transfer import Transfer, home_of_all, ops_at
 from tfwave.graph.view import GraphView
 
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The ops of one destination device, grouped by the set of transfers that they wait for.
+    """The ops of the task that transfers go to, grouped by the set of transfers that they wait for.
 
     `transfers` is in the order of the stated tie rule: by the longest-path level of the first consumer, then
     by `Transfer.sort_key`. Neither sees how nodes are numbered.
@@ -24,7 +24,7 @@ class Dependencies:
 
     transfers: tuple[Transfer, ...]
     ops: tuple[int, ...]
-    """The ops of the device (view indices), receives left out."""
+    """The ops of all its devices (view indices), receives left out."""
     classes: Mapping[int, Sequence[int]]
     """op.dep -> the ops with exactly that set, for the sets that are not empty."""
     blockers: tuple[int, ...]
@@ -42,12 +42,12 @@ def find_dependencies(view: GraphView, transfers: Sequence[Transfer]) -> Depende
     Back edges of while loops are not followed.
 
     Raises:
-        GraphError: a cycle, or transfers into more than one device.
+        GraphError: a cycle, or transfers into more than one task.
     """
     levels = longest_path_levels(view)
     ordered = in_tie_order(view, transfers, levels)
     upstream = upstream_transfers(view, ordered)
-    ops = tuple(device_ops(view, destination_of(transfers)))
+    ops = tuple(ops_at(view, home_of_all(transfers)))
     classes: dict[int, list[int]] = defaultdict(list)
     for op in ops:
         if upstream[op]:

@@ -1,4 +1,4 @@
-"""A step of one device, simulated as `sim.makespan` does, for transfers that wait for ops.
+"""A step of one task, simulated as `sim.makespan` does, for transfers that wait for ops.
 
 The simulation stops where a channel is free and it is not yet said what it sends next.
 """

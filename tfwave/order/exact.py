@@ -19,13 +19,13 @@ def exact(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order
     """An order of least makespan (as `sim.makespan` counts it); the priority is the rank.
 
     Case 1: no transfer waits for anything: over all sets of transfers (`subsets`).
-    Case 2: some wait for ops of the device or for other transfers: branch and bound (`branch`).
+    Case 2: some wait for ops of the task or for other transfers: branch and bound (`branch`).
 
     Raises:
         TfwaveError: too many transfers, or too many cases to tell apart; says the limit.
         MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
-        GraphError: a cycle, or transfers into more than one device.
+        GraphError: a cycle, or transfers into more than one task.
     """
     problem = problem_of(view, transfers, costs)
     if not problem.free:

@@ -17,10 +17,10 @@ class Ranked:
 
 
 Order = tuple[Ranked, ...]
-"""All transfers into one device, most urgent first; none comes before a transfer that it depends on."""
+"""All transfers into one task, most urgent first; none comes before a transfer that it depends on."""
 
 Policy = Callable[[GraphView, Sequence[Transfer], Costs], Order]
-"""Orders the transfers into one device. Pure, and blind to how nodes are numbered."""
+"""Orders the transfers into one task. Pure, and blind to how nodes are numbered."""
 
 
 def ranked_in_turn(transfers: Sequence[Transfer]) -> Order:

@@ -1,4 +1,4 @@
-"""The orders into one device as a problem in integers: what `search` and `exact` work on."""
+"""The orders into one task as a problem in integers: what `search` and `exact` work on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tfwave.order.order import Order, ranked_in_turn
 
 @dataclass(frozen=True)
 class Problem:
-    """Transfers 0..n-1 in the order of the tie rule, and what each lets the device compute.
+    """Transfers 0..n-1 in the order of the tie rule, and what each lets the task compute.
 
     Times are in ticks. An order is a permutation of the numbers in which blockers come first.
     """
@@ -27,7 +27,7 @@ class Problem:
     work: Mapping[int, int]
     """Each set of transfers -> the ticks of all ops that wait for exactly it; of the empty set too."""
     free: bool
-    """Whether every transfer can start at once: none waits for an op of the device or for a transfer."""
+    """Whether every transfer can start at once: none waits for an op of the task or for a transfer."""
 
     @property
     def durations(self) -> Sequence[int]:
@@ -48,12 +48,12 @@ class Problem:
 
 
 def problem_of(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Problem:
-    """Find the dependencies and costs of the transfers into one device.
+    """Find the dependencies and costs of the transfers into one task.
 
     Raises:
         MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
-        GraphError: a cycle, or transfers into more than one device.
+        GraphError: a cycle, or transfers into more than one task.
     """
     found = find_dependencies(view, transfers)
     ticks = ticks_of(view, found.ops, found.transfers, costs)
@@ -70,7 +70,7 @@ def problem_of(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> 
 
 
 def _some_wait(view: GraphView, found: Dependencies) -> bool:
-    """Whether an op of the device or another transfer is upstream of any transfer."""
+    """Whether an op of the task or another transfer is upstream of any transfer."""
     timed = {*found.ops, *(t.recv for t in found.transfers)}
     stack = [t.recv for t in found.transfers]
     seen: set[int] = set()

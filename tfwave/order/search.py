@@ -44,7 +44,7 @@ def search(seed: int = 0) -> Policy:
     Raises (the policy):
         MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
-        GraphError: a cycle, or transfers into more than one device.
+        GraphError: a cycle, or transfers into more than one task.
     """
 
     def searched(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:

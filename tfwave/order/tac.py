@@ -22,15 +22,16 @@ _NEVER = 1 << 62
 
 
 def tac(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
-    """Order the transfers into one device by what each lets the device compute; the priority is the rank.
+    """Order the transfers into one task by what each lets it compute; the priority is the rank.
 
+    The devices of a task count as one: they share its network card, and ops of one may wait for another's.
     A transfer becomes a candidate when the transfers that it depends on were ordered. Ties keep the stated
     rule: level of the first consumer, then `Transfer.sort_key`.
 
     Raises:
         MissingCost: the table does not know a cost; names it.
         CostError: a cost is negative, infinite or not a number; names it.
-        GraphError: a cycle, or transfers into more than one device.
+        GraphError: a cycle, or transfers into more than one task.
     """
     found = find_dependencies(view, transfers)
     ticks = ticks_of(view, found.ops, found.transfers, costs)

@@ -18,7 +18,7 @@ def tic(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
     this one; +inf if there is none. It is the priority. Equal priorities keep the stated tie rule.
 
     Raises:
-        GraphError: a cycle, or transfers into more than one device.
+        GraphError: a cycle, or transfers into more than one task.
     """
     found = find_dependencies(view, transfers)
     return tuple(Ranked(found.transfers[i], impending) for i, impending in _in_turn(found))

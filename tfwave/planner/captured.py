@@ -6,6 +6,7 @@ from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.costs import bundle_network
 from tfwave.cost.network import Network
 from tfwave.errors import GraphError
+from tfwave.graph.names import home_of
 from tfwave.plan.plan import Plan
 from tfwave.planner.overlap import Overlap, choose_overlap, step_load
 from tfwave.planner.plan import PlanRequest, make_plan
@@ -20,7 +21,7 @@ def plan_bundle(
     Args:
         bundle: what was captured.
         policy: "tic", "tac", "fifo", "random" or "reverse".
-        device: plan only what arrives there; default: every device that pulls.
+        device: plan only what arrives there, or at any device of that task; default: every device that pulls.
         seed: of "random".
         workers: how many run what was captured, each by itself, as in asynchronous training: a bundle knows of one.
 
@@ -54,10 +55,10 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
 def overlap_on(network: Network, bundle: Bundle, workers: int) -> Overlap:
     """As `advise_overlap`, where the bundle's network is known, with estimates for what the traces lost."""
     view, transfers = bundle.view, bundle.transfers.data
-    pulling = sorted(pulling_devices(view, transfers))
+    pulling = sorted({home_of(device) for device in pulling_devices(view, transfers)})
     if not pulling:
         raise GraphError("nothing crosses tasks in this job: there is nothing to overlap")
-    loads = [step_load(view, device, transfers, network, workers) for device in pulling]
+    loads = [step_load(view, home, transfers, network, workers) for home in pulling]
     busiest = max(loads, key=lambda step: step.seconds(1))
     single = bundle.manifest.median_seconds
     if workers > 1:  # of whom the capture may have seen one

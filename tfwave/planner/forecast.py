@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tfwave.cost.cluster import Port
 from tfwave.cost.network import Network
 from tfwave.cost.table import Costs
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, home_of
 from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, carriers, find_bounds
@@ -52,14 +52,14 @@ def forecast(
 ) -> Forecast:
     """Simulate a step; channels without an order send of what is ready any, as stock TensorFlow does.
 
-    Ops of devices for which the costs know nothing take no time. Of `workers` that run the graph each by itself one
+    Ops of tasks for which the costs know nothing take no time. Of `workers` that run the graph each by itself one
     is simulated, and no step is shorter than what the servers have to do for all, or the cores for a step.
 
     Raises:
-        MissingCost: a cost is not known on a device that an order speaks of; names it.
+        MissingCost: a cost is not known in a task that an order speaks of; names it.
         PlanError: an order waits for itself.
     """
-    costs = _free_elsewhere(network.costs, {order.channel.destination for order in orders})
+    costs = _free_elsewhere(network.costs, {home_of(order.channel.destination) for order in orders})
     rules = [ChannelRule(o.channel, o.discipline, tuple(t.key for t in o.transfers)) for o in orders]
     planned = stock_disciplines(transfers) | {rule.channel: rule.discipline for rule in rules}
     sending = Sending(planned, ranks_of(transfers, rules))
@@ -76,10 +76,10 @@ def forecast(
     )
 
 
-def _free_elsewhere(costs: Costs, devices: Collection[str]) -> Costs:
-    """Nothing need be known of the ops of other devices than these."""
+def _free_elsewhere(costs: Costs, homes: Collection[str]) -> Costs:
+    """Nothing need be known of the ops of other tasks than these."""
     nodes = enumerate(costs.view.nodes)
-    return costs.fill({index: 0.0 for index, node in nodes if node.device not in devices})
+    return costs.fill({index: 0.0 for index, node in nodes if home_of(node.device) not in homes})
 
 
 def _wire_seconds(transfers: Sequence[Transfer], network: Network) -> float:

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tfwave.cost.network import Network
-from tfwave.graph.names import task_of
-from tfwave.graph.transfer import Transfer, device_ops
+from tfwave.graph.names import home_of
+from tfwave.graph.transfer import Transfer, ops_at
 from tfwave.graph.view import GraphView
 from tfwave.planner.workers import busiest_server
 
@@ -42,7 +42,7 @@ class StepLoad:
     """One training step of one worker.
 
     Attributes:
-        compute_seconds: of all its ops there.
+        compute_seconds: of all its ops there, those of several devices one after the other.
         pulls: all transfers to it.
         pushes: all transfers from it.
         nodes: of the step's graph.
@@ -108,13 +108,13 @@ class Overlap:
 
 
 def step_load(
-    view: GraphView, device: str, transfers: Sequence[Transfer], network: Network, workers: int = 1
+    view: GraphView, home: str, transfers: Sequence[Transfer], network: Network, workers: int = 1
 ) -> StepLoad:
-    """The load of the worker at `device` in a graph that makes one step.
+    """The load of a worker in a graph that makes one step.
 
     Args:
         view: the graph, all partitions joined.
-        device: a device that pulls.
+        home: a task that pulls, with all its devices; see `home_of`.
         transfers: all of the graph.
         network: what ops take, and for how long transfers keep cards busy.
         workers: how many run the graph, each by itself.
@@ -122,11 +122,10 @@ def step_load(
     Raises:
         MissingCost: a cost is not known; names it.
     """
-    task = task_of(device)
     return StepLoad(
-        math.fsum(network.given.op_seconds(node) for node in device_ops(view, device)),
-        tuple(_sent(t, network) for t in transfers if t.channel.destination == device),
-        tuple(_sent(t, network) for t in transfers if task_of(t.channel.source) == task),
+        math.fsum(network.given.op_seconds(node) for node in ops_at(view, home)),
+        tuple(_sent(t, network) for t in transfers if home_of(t.channel.destination) == home),
+        tuple(_sent(t, network) for t in transfers if home_of(t.channel.source) == home),
         len(view),
         busiest_server(view, transfers, network),
         workers,

@@ -1,12 +1,13 @@
 """What is sent in which order, by which discipline, and what that should give."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.cost.network import Network
 from tfwave.cost.table import Costs
 from tfwave.errors import GraphError
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, home_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import find_bounds
@@ -37,7 +38,7 @@ class PlanRequest:
     Attributes:
         policy: by name.
         seed: of "random" and "search".
-        device: plan only what arrives there; default: every device that pulls.
+        device: plan only what arrives there, or at any device of that task; default: every device that pulls.
         workers: how many run the graph, each by itself, as in asynchronous training: the verdict depends on it.
     """
 
@@ -49,11 +50,11 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class ChosenOrders:
-    """Of each channel; `per_device` are the transfers that were ordered together, most urgent first."""
+    """Of each channel; `per_task` are the transfers that were ordered together, most urgent first."""
 
     policy: str
     orders: tuple[ChannelOrder, ...]
-    per_device: tuple[tuple[Transfer, ...], ...]
+    per_task: tuple[tuple[Transfer, ...], ...]
 
 
 def make_plan(view: GraphView, transfers: Sequence[Transfer], network: Network, request: PlanRequest) -> Plan:
@@ -61,10 +62,14 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], network: Network, 
 
     Case 1: steps that overlap: some pulls wait for pushes of gradients. Whatever the policy, all channels go by
         priority, in both directions: a transfer is the more urgent, the longer the path that follows it.
-    Case 2: all else, or a device was asked for. What arrives at each device that pulls, by the policy, is sent
-        by a counter. What arrives elsewhere, such as gradients at a server, has no order.
+    Case 2: all else, or a device was asked for. What arrives at the devices of each task that pull, by the policy,
+        is sent by a counter. What arrives elsewhere, such as gradients at a server, has no order, and what a task's
+        devices copy from each other has none either.
 
-    The predicted figures are those of the slowest device; those of the step are of all devices together.
+    One order is of all devices of a task. Each channel keeps its own part of it; which of two channels sends first,
+    such as those to two devices of one worker, is not ordered.
+
+    The predicted figures are those of the slowest task; those of the step are of all tasks together.
 
     Raises:
         GraphError: nothing to order, or an unknown device; names those there are.
@@ -77,7 +82,7 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], network: Network, 
         policy=chosen.policy,
         graph=graph_print(view),
         costs=costs.source,
-        predicted=_predict(view, chosen.per_device, len(transfers), costs, found),
+        predicted=_predict(view, chosen.per_task, len(transfers), costs, found),
         orders=chosen.orders,
     )
 
@@ -96,9 +101,8 @@ def choose_orders(
     if request.device is None and _overlaps(transfers, upstream, pulling):
         urgent = _by_priority(by_urgency(view, transfers, costs))
         return ChosenOrders(URGENCY, urgent, (tuple(transfers),))
-    devices = _destinations(transfers, pulling, request.device)
     order_of = find_policy(request.policy, seed=request.seed)
-    chosen = [order_of(view, [t for t in transfers if t.channel.destination == d], costs) for d in devices]
+    chosen = [order_of(view, arriving, costs) for arriving in _by_task(transfers, pulling, request.device)]
     return ChosenOrders(
         request.policy,
         tuple(channel for order in chosen for channel in _per_channel(order)),
@@ -117,7 +121,21 @@ def _overlaps(transfers: Sequence[Transfer], upstream: Sequence[int], pulling: f
     return any(upstream[t.recv] & pushes for t in transfers if t.channel.destination in pulling)
 
 
-def _destinations(transfers: Sequence[Transfer], pulling: frozenset[str], device: str | None) -> list[str]:
+def _by_task(
+    transfers: Sequence[Transfer], pulling: frozenset[str], device: str | None
+) -> list[list[Transfer]]:
+    """What is ordered together, in the order of the tasks' names."""
+    arriving: dict[str, list[Transfer]] = defaultdict(list)
+    devices = _destinations(transfers, pulling, device)
+    for transfer in transfers:
+        if transfer.channel.destination in devices:
+            arriving[home_of(transfer.channel.destination)].append(transfer)
+    return [arriving[home] for home in sorted(arriving)]
+
+
+def _destinations(
+    transfers: Sequence[Transfer], pulling: frozenset[str], device: str | None
+) -> frozenset[str]:
     there = sorted({t.channel.destination for t in transfers})
     if not there:
         raise GraphError(
@@ -126,21 +144,22 @@ def _destinations(transfers: Sequence[Transfer], pulling: frozenset[str], device
             "task holds, `tfwave memory` tells"
         )
     if device is None:
-        return sorted(pulling)
-    if device not in there:
+        return pulling
+    asked_for = frozenset(d for d in there if device in {d, home_of(d)})
+    if not asked_for:
         raise GraphError(f"no transfer arrives at device '{device}'; choose one of {', '.join(there)}")
-    return [device]
+    return asked_for
 
 
 def _predict(
     view: GraphView,
-    per_device: Sequence[Sequence[Transfer]],
+    per_task: Sequence[Sequence[Transfer]],
     transfers: int,
     costs: Costs,
     found: Forecast,
 ) -> Predicted:
     """`transfers` are all there are: where the slowest device gets them all, the forecast has its bounds."""
-    timed = [(_seconds(view, sent, costs, found), sent) for sent in per_device]
+    timed = [(_seconds(view, sent, costs, found), sent) for sent in per_task]
     seconds, slowest = max(timed, key=lambda pair: pair[0])
     bounds = found.bounds if len(slowest) == transfers else find_bounds(view, slowest, costs)
     said = judge(found)
@@ -161,8 +180,10 @@ def _predict(
 
 
 def _seconds(view: GraphView, sent: Sequence[Transfer], costs: Costs, found: Forecast) -> float:
-    several = len({t.channel.destination for t in sent}) > 1
-    return found.ordered_seconds if several else makespan(view, sent, costs)
+    """Of all, where several devices or tasks work at once; the makespan knows one."""
+    homes = {home_of(t.channel.destination) for t in sent}
+    computing = {node.device for node in view.nodes if home_of(node.device) in homes}
+    return found.ordered_seconds if max(len(homes), len(computing)) > 1 else makespan(view, sent, costs)
 
 
 def _by_priority(urgent: Mapping[Channel, Order]) -> tuple[ChannelOrder, ...]:

@@ -1,7 +1,7 @@
 """TensorFlow's memory pools: the settings, and the variables that it reads when it starts.
 
-What is said of the CPU's pool was measured. There was no GPU: what is said of its pools is what TensorFlow's
-documentation and source say.
+What is said of the CPU's pool was measured. What is said of a GPU's is what
+TensorFlow's documentation and source say: it never ran on a GPU.
 """
 
 import logging
@@ -173,5 +173,4 @@ def _said(settings: AllocatorSettings, variables: Mapping[str, str | None]) -> l
     lines = [f"GPU memory is taken {taken}: {values[GROWTH]}"]
     if settings.asynchronous:
         lines.append(f"GPU memory comes from cudaMallocAsync, which may exceed {limit}: {values[ALLOCATOR]}")
-    lines.append(f"the limit of {limit} is not set yet: TensorFlow takes it with limit_gpus or gpu_options")
     return lines

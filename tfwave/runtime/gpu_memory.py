@@ -1,13 +1,13 @@
 """The options of GPUs' memory pools that TensorFlow takes once it is imported.
 
-Not measured, as there was no GPU: what is said is what TensorFlow's documentation and source say.
+What is said is what TensorFlow's documentation and source say: it never ran on a GPU.
 """
 
 from importlib import import_module
 from typing import Any
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
-from tfwave.runtime.allocator import AllocatorSettings, Device, say
+from tfwave.runtime.allocator import AllocatorSettings, say
 
 
 def limit_gpus(settings: AllocatorSettings) -> tuple[str, ...]:
@@ -17,10 +17,9 @@ def limit_gpus(settings: AllocatorSettings) -> tuple[str, ...]:
     logical devices.
 
     Raises:
-        EnforcerError: the settings are not for GPUs, or TensorFlow is already running.
+        EnforcerError: TensorFlow is already running.
         EnvironmentUnsupported: there is no GPU.
     """
-    _check_gpu(settings)
     tf: Any = import_module("tensorflow")
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
@@ -38,19 +37,10 @@ def gpu_options(settings: AllocatorSettings) -> Any:
     """The `GPUOptions` for the first GPU in a Session's or server's config: limit, growth, and splitting.
 
     Nowhere else does TensorFlow take `padding_fraction`.
-
-    Raises:
-        EnforcerError: the settings are not for GPUs.
     """
-    _check_gpu(settings)
     tf: Any = import_module("tensorflow")
     options = tf.compat.v1.GPUOptions(allow_growth=settings.growth)
     options.experimental.internal_fragmentation_fraction = settings.padding_fraction
     options.experimental.use_cuda_malloc_async = settings.asynchronous
     options.experimental.virtual_devices.add(memory_limit_mb=[settings.limit_mb])
     return options
-
-
-def _check_gpu(settings: AllocatorSettings) -> None:
-    if settings.device != Device.GPU:
-        raise EnforcerError("the allocator's settings are for a CPU: give device='gpu'")

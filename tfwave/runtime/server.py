@@ -74,6 +74,7 @@ class Server:
         control: str = DEFAULT_CONTROL,
         credentials: Credentials | None = None,
         metrics: str | None = None,
+        config: Any = None,
     ) -> None:
         """Start serving.
 
@@ -87,6 +88,7 @@ class Server:
             control: where the control service listens; see `tfwave.runtime.control.service.serve`.
             credentials: what must be proved to it; needed beyond loopback. TensorFlow's own port knows none.
             metrics: where to serve Prometheus metrics (see `serve_metrics`); None: not.
+            config: a `tf.compat.v1.ConfigProto`, as `tf.distribute.Server` takes it: what devices the server has.
 
         Raises:
             EnvironmentUnsupported: no supported TensorFlow, or the hook is wanted and no compiler is there.
@@ -96,6 +98,8 @@ class Server:
         ends = _Ends(control, credentials, metrics)
         check_reach(control, credentials)
         definition = _definition(cluster, job_name, task_index, port)
+        if config is not None:
+            definition.default_session_config.CopyFrom(config)
         self._attach(_starting(definition, enforcer), ends, (job_name, task_index))
 
     @classmethod

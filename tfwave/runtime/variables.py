@@ -1,7 +1,7 @@
 """Where a `ParameterServerStrategy` makes its variables: private API of TensorFlow, touched here only."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any, Protocol
@@ -31,8 +31,8 @@ class Placer(Protocol):
         ...
 
 
-def servers_of(strategy: Any) -> int:
-    """How many parameter servers a strategy has.
+def cluster_of(strategy: Any) -> Mapping[str, Sequence[str]]:
+    """The addresses of all tasks, by job.
 
     Raises:
         EnforcerError: it is no ParameterServerStrategy.
@@ -42,7 +42,17 @@ def servers_of(strategy: Any) -> int:
             f"a {type(strategy).__name__} places no variables on servers: "
             "give a tf.distribute.ParameterServerStrategy"
         )
-    return len(strategy._cluster_resolver.cluster_spec().as_dict()["ps"])
+    spec: Mapping[str, Sequence[str]] = strategy._cluster_resolver.cluster_spec().as_dict()
+    return spec
+
+
+def servers_of(strategy: Any) -> int:
+    """How many parameter servers a strategy has.
+
+    Raises:
+        EnforcerError: it is no ParameterServerStrategy.
+    """
+    return len(cluster_of(strategy)["ps"])
 
 
 @contextmanager

@@ -49,6 +49,10 @@ class Groups:
         """The (partial) device that a group asks for."""
         return self._wishes[root][2]
 
+    def is_pinned(self, root: int) -> bool:
+        """Did the runtime say which kind of device a group is on?"""
+        return bool(self._wishes[root][0].kind)
+
     def softened(self, root: int) -> tuple[DeviceName, DeviceName]:
         """The request without type and index: first keeping the resources' devices, then not."""
         assigned, resource, requested = self._wishes[root]

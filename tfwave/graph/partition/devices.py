@@ -9,6 +9,8 @@ from tfwave.errors import GraphError
 from tfwave.graph.names import natural_key
 
 LOCAL_JOB = "localhost"
+CPU = "CPU"
+"""The kind of device for which TensorFlow has kernels of all ops."""
 
 _PART = re.compile(
     r"/(?:job:(?P<job>[^/:]+)|replica:(?P<replica>[0-9]{1,9}|\*)|task:(?P<task>[0-9]{1,9}|\*)"
@@ -102,6 +104,7 @@ class DeviceSet:
     def __init__(self, devices: Iterable[DeviceName], client: DeviceName, *, prefer_client: bool) -> None:
         """Know `devices` and `client`; a function prefers its own device (`client`) to all."""
         self.client = client
+        self.own = client if prefer_client else None
         ranked = sorted({str(d): d for d in (*devices, client)}.items())
         self._ranked = sorted(
             [device for _, device in ranked],
@@ -125,7 +128,7 @@ def client_device(default: str, devices: Sequence[str], named: Iterable[DeviceNa
     Raises:
         GraphError: not a device name.
     """
-    cpu = DeviceName(replica="0", task="0", kind="CPU", number="0")
+    cpu = DeviceName(replica="0", task="0", kind=CPU, number="0")
     for text in (default, *devices):
         if text:
             return parse_device(text).completed_by(cpu._replace(job=LOCAL_JOB))
@@ -139,18 +142,19 @@ def client_device(default: str, devices: Sequence[str], named: Iterable[DeviceNa
 def known_devices(
     devices: Sequence[str], client: DeviceName, named: Iterable[DeviceName]
 ) -> list[DeviceName]:
-    """`devices` with their open parts filled from the client's, or the CPUs that the graph names.
+    """`devices` with their open parts filled from the client's, or those that the graph names.
 
-    Each task that a graph names has a CPU:0.
+    Each task that a graph names has a CPU:0, and so has each with a device of another kind.
 
     Raises:
-        GraphError: not a device name, or not a CPU: which ops another device runs is not known here.
+        GraphError: not a device name.
     """
+    if not devices:
+        full = [client, *(device.completed_by(_cpu_beside(client)) for device in named)]
+        return [*full, *map(_cpu_beside, full)]
     given = [client, *(parse_device(text).completed_by(client) for text in devices)]
-    for device in given:
-        if device.kind != "CPU":
-            raise GraphError(f"the device '{device}' is not a CPU: only CPUs can be placed on offline")
-    if devices:
-        return given
-    full = [device.completed_by(client) for device in named if device.kind in ("", "CPU")]
-    return [*full, *(device._replace(number="0") for device in full)]
+    return [*given, *(_cpu_beside(device) for device in given if device.kind != CPU)]
+
+
+def _cpu_beside(device: DeviceName) -> DeviceName:
+    return device._replace(kind=CPU, number="0")

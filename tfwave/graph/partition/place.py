@@ -1,4 +1,4 @@
-"""Placement: the full device of each node, as TensorFlow chooses it on machines without accelerators."""
+"""Placement: the full device of each node, as TensorFlow chooses it, where its kernels have no say."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,7 @@ from tfwave.graph.item import GraphItem
 from tfwave.graph.names import CONTROL_PORT
 from tfwave.graph.partition.colocate import PINNED_OPS, Groups
 from tfwave.graph.partition.devices import (
+    CPU,
     DeviceName,
     DeviceSet,
     client_device,
@@ -39,15 +40,16 @@ def place(
         default: the client's device; what is left open goes to its task, in a function to the device itself.
             If empty the first of `devices`, else CPU:0 of the chief's (master's, worker's) task 0, else of
             this process.
-        soft: TensorFlow's soft placement: a device that is not there is replaced by another of its task.
+        soft: TensorFlow's soft placement: a device that is not there, or has no kernel for the op, is replaced by
+            another of its task.
         view: of the item's graph, where it is at hand: saves indexing it again.
 
     Returns:
         The full device name of each node, by the node's name, and of those that lowering made.
 
     Raises:
-        GraphError: a malformed graph; a device that is malformed, or not there, or not a CPU; nodes that must
-            share a device and cannot. Names the nodes and the devices.
+        GraphError: a malformed graph; a device that is malformed or not there; nodes that must share a device and
+            cannot; a node of which a GPU's kernels decide where it runs. Names the nodes and the devices.
     """
     lowered = lower(as_job(item))
     graph = in_insertion_order(lowered.graph, view if lowered is item else None)
@@ -60,7 +62,7 @@ def device_set(graph: GraphDef, devices: Sequence[str], default: str) -> DeviceS
     """The devices on which a graph is placed; see `place`.
 
     Raises:
-        GraphError: a device that is malformed or not a CPU.
+        GraphError: a device that is malformed.
     """
     named = [parse_device(text) for text in sorted({node.device for node in graph.node}) if text]
     client = client_device(default, devices, named)
@@ -86,6 +88,10 @@ class _Placer:
     Case 4: all others get the preferred device that the group allows.
     Pass 2 takes the sources that pass 1 left out. Case 5: a source whose readers share a device goes there,
     if its group allows; else cases 1 and 4.
+
+    Of CPUs that is all. A GPU has kernels of some ops only, and which they are is not known here. So where it could
+    be one, a node is placed only by an explicit device without soft placement, by the runtime's own pin, or on a
+    CPU: a function's own, or that of cases 2, 3 and 5. So TensorFlow's source says: it never ran on a GPU.
     """
 
     def __init__(self, wiring: Wiring, devices: DeviceSet, *, soft: bool) -> None:
@@ -114,8 +120,7 @@ class _Placer:
         root = self._groups.root(node)
         device = self._chosen.get(root)
         if device is None:
-            candidates = self._allowed(node, root)
-            device = self._chosen[root] = wish if wish in candidates else candidates[0]
+            device = self._chosen[root] = self._choice(node, root, wish)
         self._devices[node] = device
 
     def _is_generator(self, node: int) -> bool:
@@ -155,6 +160,24 @@ class _Placer:
         if not allowed:
             raise self._unsatisfiable(node, spec)
         return allowed
+
+    def _choice(self, node: int, root: int, wish: str) -> str:
+        candidates = self._allowed(node, root)
+        chosen = wish if wish in candidates else candidates[0]
+        rivals = [chosen] if chosen in {wish, str(self._set.own)} else candidates
+        if any(parse_device(device).kind != CPU for device in rivals):
+            asked_for = bool(self._groups.requested(root).kind)
+            if not asked_for or (self._soft and not self._groups.is_pinned(root)):
+                raise self._uncertain(node, candidates)
+        return chosen
+
+    def _uncertain(self, node: int, candidates: Sequence[str]) -> GraphError:
+        name, op = self._wiring.names[node], self._wiring.ops[node]
+        return GraphError(
+            f"where node '{name}' ({op}) runs depends on TensorFlow's kernels, which are not known here: it may be "
+            f"[{', '.join(candidates)}], or with soft placement elsewhere; name its device and do without soft "
+            "placement, leave out devices that the job does not have, or capture it, which tells where it ran"
+        )
 
     def _unsatisfiable(self, node: int, spec: DeviceName) -> GraphError:
         own = self._wiring.devices[node]
