@@ -9,7 +9,9 @@
    node belongs to the optimizer: the square of a gradient is not averaged, it is the square of an average. What is
    made of the weight alone, beside gradients, is none.
 4. An op that takes nothing but gradients, of whatever weights, belongs to it, too, if all that it gives goes there.
-5. The backward pass is what else the updates follow from, and follows from the forward pass.
+5. So does what lets rows be unique for an update of single rows, and all that follows from it: of a gradient that
+   is a tensor of rows and one of their numbers, both are taken as they come out of the backward pass.
+6. The backward pass is what else the updates follow from, and follows from the forward pass.
 """
 
 from collections import Counter
@@ -25,6 +27,8 @@ from tfwave.rewrite.waves.origin import Origins
 from tfwave.rewrite.waves.parts import StepParts
 from tfwave.rewrite.waves.updates import Taken, Update
 
+_UNIQUE_OPS = "Unique"
+
 
 @dataclass(frozen=True)
 class OptimizerPart:
@@ -34,12 +38,14 @@ class OptimizerPart:
 
     @cached_property
     def nodes(self) -> frozenset[int]:
-        """Cases 1 to 4.
+        """Cases 1 to 5.
 
         Raises:
             PassError: what comes to a weight follows from several gradients; names it.
         """
-        given = {taken.source for taken in self._takes(self._apart)} & self.parts.follows - self._apart
+        tensors = self.parts.tensors
+        taken = {t.source for t in self._takes(self._apart) if not tensors.is_integer(t.tensor)}
+        given = taken & self.parts.follows - self._apart
         gradients, derived = set(given), list[frozenset[int]]()
         for found, behind in self._behind_gradients(given):
             gradients |= found
@@ -54,7 +60,7 @@ class OptimizerPart:
 
     @cached_property
     def backward(self) -> frozenset[int]:
-        """Case 5."""
+        """Case 6."""
         return self.parts.follows - self.nodes
 
     def takes(self) -> Iterator[Taken]:
@@ -83,12 +89,26 @@ class OptimizerPart:
 
     @cached_property
     def _apart(self) -> frozenset[int]:
-        """Cases 1 and 2."""
+        """Cases 1, 2 and 5."""
         parts, reads = self.parts, self.parts.variables.reads
         others = parts.weights | self._applied
-        nodes = {node for v, found in reads.items() if v not in others for node in found}
+        nodes = {node for v, found in reads.items() if v not in others for node in found} | self._unique
         again = [self._assigned(v, node) for v in parts.weights - self._applied for node in reads.get(v, ())]
         return (parts.flow.downstream(nodes - parts.forward) & parts.after).union(*again)
+
+    @cached_property
+    def _unique(self) -> frozenset[int]:
+        """What makes the numbers of rows unique that updates take."""
+        parts, tensors = self.parts, self.parts.tensors
+        places = [(u.node, tensors.numbers_at(u.node)) for u in parts.updates]
+        given = {t.source for node, at in places if at is not None for t in tensors.taken(node, [at])}
+        walk = reached(lambda node: self._numbers(node) - parts.forward, given - parts.forward)
+        return frozenset(node for node in walk if parts.flow.step.view.ops[node].startswith(_UNIQUE_OPS))
+
+    def _numbers(self, node: int) -> frozenset[int]:
+        """Where the integers come from that a node takes."""
+        tensors = self.parts.tensors
+        return frozenset(t.source for t in tensors.taken(node) if tensors.is_integer(t.tensor))
 
     @cached_property
     def _applied(self) -> frozenset[Resource]:

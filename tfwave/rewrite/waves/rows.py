@@ -1,0 +1,104 @@
+"""Gradients of single rows, such as those of an embedding: rows, and the numbers of those (`tf.IndexedSlices`).
+
+A large batch gives the rows of all its samples one after another, and a row that several samples took as often.
+What an optimizer makes of that, such as unique rows, it makes behind the gradient.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tfwave.errors import PassError
+from tfwave.graph.names import TensorName, natural_key
+from tfwave.rewrite.waves.optimizer import OptimizerPart
+from tfwave.rewrite.waves.updates import Taken
+
+
+@dataclass(frozen=True)
+class SingleRows:
+    """Which of a step's gradients are single rows, and where their numbers come in."""
+
+    optimizer: OptimizerPart
+    gradients: Collection[TensorName]
+
+    @cached_property
+    def numbers(self) -> Mapping[TensorName, TensorName]:
+        """By the gradients that are rows: the numbers of those.
+
+        1. A gradient is rows if what the optimizer's part or an update takes along with numbers of rows follows
+           from it, and those numbers from integers that the batch decides.
+        2. One whose rows are the same for every batch is averaged as a whole.
+
+        Raises:
+            PassError: rows follow from several gradients, or their numbers from several tensors; names the node.
+        """
+        found: dict[TensorName, TensorName] = {}
+        for node, position in self._places:
+            numbers = self._of_batch(self._given(node, [position], self._tensors.is_integer))
+            others = [i for i in range(self._view.data_fanins[node]) if i != position]
+            rows = self._given(node, others, self._tensors.is_float).intersection(self.gradients)
+            if numbers and rows:
+                self._check_single(node, rows)
+                self._check_single(node, numbers.union(found[one] for one in rows if one in found))
+                found[min(rows)] = min(numbers)
+        return found
+
+    def uses(self, numbers: TensorName) -> Iterator[Taken]:
+        """Where the optimizer's part and updates take them."""
+        for node in sorted(self._inside):
+            yield from (taken for taken in self._tensors.inputs(node) if taken.tensor == numbers)
+
+    @property
+    def _tensors(self):
+        return self.optimizer.parts.tensors
+
+    @property
+    def _view(self):
+        return self.optimizer.parts.flow.step.view
+
+    @cached_property
+    def _inside(self) -> frozenset[int]:
+        return self.optimizer.nodes.union(update.node for update in self.optimizer.parts.updates)
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        """What takes numbers of rows, by name, and at which position."""
+        nodes = sorted(self._inside, key=lambda node: natural_key(self._view.names[node]))
+        found = [(node, self._tensors.numbers_at(node)) for node in nodes]
+        return [(node, position) for node, position in found if position is not None]
+
+    def _given(
+        self, node: int, positions: Iterable[int], is_wanted: Callable[[TensorName], bool]
+    ) -> frozenset[TensorName]:
+        """What comes from outside of the optimizer's part to some inputs of a node, by way of wanted tensors."""
+        stack = [taken for taken in self._tensors.inputs(node, positions) if is_wanted(taken.tensor)]
+        found, seen = set[TensorName](), set[int]()
+        while stack:
+            taken = stack.pop()
+            if taken.source not in self._inside:
+                found.add(taken.tensor)
+            elif taken.source not in seen:
+                seen.add(taken.source)
+                stack += [t for t in self._tensors.inputs(taken.source) if is_wanted(t.tensor)]
+        return frozenset(found)
+
+    def _of_batch(self, tensors: Iterable[TensorName]) -> frozenset[TensorName]:
+        """Those of the forward pass or of what it is fed, or that follow from such; constants only if all are."""
+        found = frozenset(t for t in tensors if self._tensors.node_of(t) in self._batch)
+        changing = frozenset(t for t in found if self._view.ops[self._tensors.node_of(t)] != "Const")
+        return changing or found
+
+    @cached_property
+    def _batch(self) -> frozenset[int]:
+        parts = self.optimizer.parts
+        fed = {node for node in parts.flow.step.order if parts.takes_data(node)}
+        return parts.flow.downstream(parts.forward | fed).union(map(self._tensors.node_of, parts.data))
+
+    def _check_single(self, node: int, tensors: Collection[TensorName]) -> None:
+        if len(tensors) > 1:
+            first, second, *_ = sorted((t.node for t in tensors), key=natural_key)
+            raise PassError(
+                f"node '{self._view.names[node]}' ({self._view.ops[node]}) takes rows that follow from both "
+                f"'{first}' and '{second}', and waves average rows of one gradient: make the gradient dense, with "
+                "tf.convert_to_tensor"
+            )
