@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from tfwave.errors import PassError
-from tfwave.graph.names import natural_key
+from tfwave.graph.names import TensorName, natural_key
 from tfwave.graph.reach import reached
 from tfwave.rewrite.resources import Resource
 from tfwave.rewrite.waves.origin import Origins
@@ -43,9 +43,7 @@ class OptimizerPart:
         Raises:
             PassError: what comes to a weight follows from several gradients; names it.
         """
-        tensors = self.parts.tensors
-        taken = {t.source for t in self._takes(self._apart) if not tensors.is_integer(t.tensor)}
-        given = taken & self.parts.follows - self._apart
+        given = frozenset(map(self.parts.tensors.node_of, self._given))
         gradients, derived = set(given), list[frozenset[int]]()
         for found, behind in self._behind_gradients(given):
             gradients |= found
@@ -82,6 +80,12 @@ class OptimizerPart:
             yield from self.parts.tensors.taken(node)
         for update in self.parts.updates:
             yield from self.parts.tensors.taken(update.node, update.positions)
+
+    @cached_property
+    def _given(self) -> frozenset[TensorName]:
+        """What cases 1, 2 and 5 and the updates take of the rest, but for numbers of rows."""
+        taken = [t for t in self._takes(self._apart) if t.source in self.parts.follows - self._apart]
+        return frozenset(t.tensor for t in taken if not self.parts.tensors.is_integer(t.tensor))
 
     @cached_property
     def _ends(self) -> frozenset[int]:
@@ -194,9 +198,19 @@ class OptimizerPart:
 
     def _derived(self, node: int, gradients: Collection[int]) -> frozenset[int]:
         """A node and those behind it, up to other gradients; none if it follows from anything but those."""
-        found = reached(lambda one: self.parts.on_the_way(one).difference(gradients), [node])
+        found = reached(lambda one: self._besides(one, gradients), [node])
         follows = any(not self.parts.on_the_way(one) <= found for one in found)
         return found if follows and not any(map(self.parts.begins, found)) else frozenset()
+
+    def _besides(self, node: int, gradients: Collection[int]) -> frozenset[int]:
+        """What a node takes on the way that is no gradient; one node may give gradients and other tensors."""
+        taken = [t for t in self.parts.tensors.taken(node) if t.source in self.parts.on_the_way(node)]
+        nodes = frozenset(map(self.parts.tensors.node_of, self._given))
+        return frozenset(
+            t.source
+            for t in taken
+            if t.source not in gradients or (t.source in nodes and t.tensor not in self._given)
+        )
 
     def _users(self, nodes: Iterable[int]) -> set[int]:
         """What takes from these nodes on the way to the updates, those included."""

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tfwave.graph.access import KEYED_OPS
+from tfwave.graph.access import HANDLE_OPS, KEYED_OPS
 from tfwave.graph.names import TensorName
 from tfwave.graph.reach import reached
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
@@ -155,3 +155,18 @@ class StepParts:
     def takes_data(self, node: int) -> bool:
         """Does a node take what the forward pass is fed?"""
         return not self.data.isdisjoint(self.tensors.fed(node))
+
+    @cached_property
+    def of_batch(self) -> frozenset[int]:
+        """What follows from what the forward pass is fed or draws, in the forward pass, or takes such a feed."""
+        begins = {node for node in self.forward if self._draws(node)}
+        fed = {node for node in self.flow.step.order if self.takes_data(node)}
+        return (self.flow.downstream(begins | fed) & self.forward) | fed
+
+    def _draws(self, node: int) -> bool:
+        """Is what a node gives decided by neither what it takes nor variables?"""
+        definition = self.flow.step.view.nodes[node]
+        if definition.op in self.tensors.item.custom_ops:
+            return True
+        stateful = self.tensors.table.signature(definition).is_stateful
+        return stateful and definition.op not in HANDLE_OPS and definition.op != READ_OP

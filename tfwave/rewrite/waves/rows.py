@@ -26,15 +26,15 @@ class SingleRows:
         """By the gradients that are rows: the numbers of those.
 
         1. A gradient is rows if what the optimizer's part or an update takes along with numbers of rows follows
-           from it, and those numbers from integers that the batch decides.
-        2. One whose rows are the same for every batch is averaged as a whole.
+           from it, and those numbers from integers of the batch or of a variable.
+        2. One whose rows have the same numbers in every wave is averaged as a whole.
 
         Raises:
             PassError: rows follow from several gradients, or their numbers from several tensors; names the node.
         """
         found: dict[TensorName, TensorName] = {}
         for node, position in self._places:
-            numbers = self._of_batch(self._given(node, [position], self._tensors.is_integer))
+            numbers = self._changing(self._numbers(node, position))
             others = [i for i in range(self._view.data_fanins[node]) if i != position]
             rows = self._given(node, others, self._tensors.is_float).intersection(self.gradients)
             if numbers and rows:
@@ -43,10 +43,16 @@ class SingleRows:
                 found[min(rows)] = min(numbers)
         return found
 
-    def uses(self, numbers: TensorName) -> Iterator[Taken]:
-        """Where the optimizer's part and updates take them."""
+    @cached_property
+    def same(self) -> frozenset[TensorName]:
+        """Numbers of rows of which all waves have the same."""
+        given = [self._numbers(node, position) for node, position in self._places]
+        return frozenset(tensor for numbers in given for tensor in numbers - self._changing(numbers))
+
+    def uses(self, numbers: Collection[TensorName]) -> Iterator[Taken]:
+        """Where the optimizer's part and updates take numbers of rows."""
         for node in sorted(self._inside):
-            yield from (taken for taken in self._tensors.inputs(node) if taken.tensor == numbers)
+            yield from (taken for taken in self._tensors.inputs(node) if taken.tensor in numbers)
 
     @property
     def _tensors(self):
@@ -82,17 +88,18 @@ class SingleRows:
                 stack += [t for t in self._tensors.inputs(taken.source) if is_wanted(t.tensor)]
         return frozenset(found)
 
-    def _of_batch(self, tensors: Iterable[TensorName]) -> frozenset[TensorName]:
-        """Those of the forward pass or of what it is fed, or that follow from such; constants only if all are."""
-        found = frozenset(t for t in tensors if self._tensors.node_of(t) in self._batch)
-        changing = frozenset(t for t in found if self._view.ops[self._tensors.node_of(t)] != "Const")
-        return changing or found
+    def _numbers(self, node: int, position: int) -> frozenset[TensorName]:
+        return self._given(node, [position], self._tensors.is_integer)
+
+    def _changing(self, tensors: Iterable[TensorName]) -> frozenset[TensorName]:
+        return frozenset(tensor for tensor in tensors if self._tensors.node_of(tensor) in self._own)
 
     @cached_property
-    def _batch(self) -> frozenset[int]:
+    def _own(self) -> frozenset[int]:
+        """What follows from a wave's batch or variables, and what is fed of the former."""
         parts = self.optimizer.parts
-        fed = {node for node in parts.flow.step.order if parts.takes_data(node)}
-        return parts.flow.downstream(parts.forward | fed).union(map(self._tensors.node_of, parts.data))
+        reads = frozenset(node for nodes in parts.variables.reads.values() for node in nodes)
+        return parts.flow.downstream(parts.of_batch | reads).union(map(self._tensors.node_of, parts.data))
 
     def _check_single(self, node: int, tensors: Collection[TensorName]) -> None:
         if len(tensors) > 1:

@@ -83,8 +83,10 @@ def _gradients(optimizer: OptimizerPart) -> tuple[Gradient, ...]:
     _check_gradients(parts, uses)
     single = SingleRows(optimizer, uses)
     rows = frozenset({*single.numbers, *single.numbers.values()})
-    uses |= {tensor: list(single.uses(tensor)) for tensor in sorted(set(single.numbers.values()))}
-    UnseenGradients(optimizer, {(t.node, t.position) for taken in uses.values() for t in taken}).check()
+    for taken in single.uses(rows.difference(single.numbers)):
+        uses.setdefault(taken.tensor, []).append(taken)
+    seen = [*single.uses(single.same), *(t for taken in uses.values() for t in taken)]
+    UnseenGradients(optimizer, {(t.node, t.position) for t in seen}).check()
     found = [_gradient(parts, tensor, taken, tensor in rows) for tensor, taken in uses.items()]
     return tuple(sorted(found, key=lambda gradient: (natural_key(gradient.tensor.node), gradient.tensor)))
 

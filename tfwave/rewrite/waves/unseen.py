@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import PassError
-from tfwave.graph.access import HANDLE_OPS
 from tfwave.graph.names import CONTROL_PORT, natural_key, parse_input
 from tfwave.rewrite.resources import Resource, ResourceSurvey
 from tfwave.rewrite.waves.optimizer import OptimizerPart
-from tfwave.rewrite.waves.parts import READ_OP, ROWS_OPS
+from tfwave.rewrite.waves.parts import ROWS_OPS
 from tfwave.rewrite.waves.updates import Update
 
 _ASSIGN_OP = "AssignVariableOp"
@@ -70,7 +69,7 @@ class UnseenGradients:
             )
 
     def _check_trained(self, update: Update) -> None:
-        left = self._left(update.node) & self._of_batch
+        left = self._left(update.node) & self.optimizer.parts.of_batch
         if left:
             raise PassError(
                 f"{self._name(update.node, update.variables[0])} takes '{self._first(left)}', of the forward pass, "
@@ -123,23 +122,6 @@ class UnseenGradients:
             stack += taken - found
             found |= taken
         return frozenset(found)
-
-    @cached_property
-    def _of_batch(self) -> frozenset[int]:
-        """What follows from what the forward pass is fed or draws, in the forward pass, or takes such a feed."""
-        parts = self.optimizer.parts
-        begins = {node for node in parts.forward if self._draws(node)}
-        fed = {node for node in parts.flow.step.order if parts.takes_data(node)}
-        return (parts.flow.downstream(begins | fed) & parts.forward) | fed
-
-    def _draws(self, node: int) -> bool:
-        """Is what a node gives decided by neither what it takes nor variables?"""
-        tensors = self.optimizer.parts.tensors
-        definition = self.optimizer.parts.flow.step.view.nodes[node]
-        if definition.op in tensors.item.custom_ops:
-            return True
-        stateful = tensors.table.signature(definition).is_stateful
-        return stateful and definition.op not in HANDLE_OPS and definition.op != READ_OP
 
     def _is_state(self, update: Update) -> bool:
         """Case 2."""
