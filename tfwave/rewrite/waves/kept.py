@@ -51,7 +51,7 @@ class Kept:
         held = AttrValue()
         held.tensor.dtype = cast("DataType", self.kind)
         held.tensor.tensor_shape.dim.add()
-        return self._add(name, "Const", (), dtype=type_attr(self.kind), value=held)
+        return self._add(f"{self.name}/{name}", "Const", (), dtype=type_attr(self.kind), value=held)
 
     def _add(self, name: str, op: str, inputs: tuple[str, ...], **attrs: AttrValue) -> str:
         return self.graph.add_node(name, op, inputs, device=self.device, attrs=attrs)
