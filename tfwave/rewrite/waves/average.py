@@ -43,7 +43,7 @@ def add_kept(graph: GraphRewriter, gradients: Iterable[Gradient], *, fed: bool) 
     """Add what `average_sequence` keeps from call to call, and the node `BEGIN`; gives the names of the handles.
 
     With `fed` the handles are to be fed, as those of variables are in the graph of a traced function, and what is
-    behind them is to begin as False and 0, or as no rows: there is no `BEGIN` then.
+    behind them is to begin as False and 0: there is no `BEGIN` then.
     """
     flag = going_on(graph)
     kept = [flag, *(_nodes(graph, gradient).kept for gradient in gradients)]
@@ -51,7 +51,7 @@ def add_kept(graph: GraphRewriter, gradients: Iterable[Gradient], *, fed: bool) 
         one.make(fed=fed)
     flag.write("keep", flag.constant("keep/yes", 1), f"^{flag.read()}")
     if not fed:
-        graph.add_node(BEGIN, "NoOp", [one.write("begin", one.nothing("begin/nothing")) for one in kept])
+        graph.add_node(BEGIN, "NoOp", [one.write("begin", one.constant("begin/nothing", 0)) for one in kept])
     return tuple([one.name for one in kept])
 
 

@@ -36,8 +36,7 @@ class AverageNodes:
     @property
     def kept(self) -> Kept:
         """Holds the gradient of the last wave of a call."""
-        gradient = self.gradient
-        return Kept(self.graph, f"{self._scope}/kept", gradient.kind, self._device, is_rows=gradient.is_rows)
+        return Kept(self.graph, f"{self._scope}/kept", self.gradient.kind, self._device)
 
     def given(self, waves: int) -> list[str]:
         """The gradient of each wave; numbers of rows that are constant are one tensor for all."""
@@ -84,13 +83,14 @@ class RowsNodes(AverageNodes):
     """
 
     def before(self, kept: str, own: str) -> str:
-        """What is kept as rows as long as a wave's own, where it is none, too."""
-        integer = type_attr(DT_INT32)
-        size = self.add("before/own", "Shape", [own], out_type=integer)
-        one, rest = self._integers("before/one", [1]), self._integers("before/rest", [-1])
-        row = self.add("before/row", "Slice", [size, one, rest], T=integer, Index=integer)
-        shape = self._join("before/shape", [rest, row], T=integer)
-        return self.add("before", "Reshape", [kept, shape], Tshape=integer)
+        """What is kept; no row where no wave came before."""
+        zero, one = self._integers("before/zero", [0]), self._integers("before/one", [1])
+        index = type_attr(DT_INT32)
+        none = self.add("before/none", "StridedSlice", [own, zero, zero, one], Index=index)
+        flag = f"{going_on(self.graph).name}/read"
+        first = self.add("before/first", "Switch", [none, flag])
+        later = self.add("before/later", "Switch", [kept, flag])
+        return self.add("before", "Merge", [first, f"{later}:1"], N=AttrValue(i=2))
 
     def sum_all(self, name: str, tensors: Sequence[str]) -> str:
         """Join the rows of all waves."""
@@ -112,10 +112,10 @@ class RowsNodes(AverageNodes):
         counts = [self.count(f"{name}/count", count), self.count(f"{name}/one", 1)]
         return self.add(name, "RealDiv", [total, self.add(f"{name}/now", "SelectV2", [flag, *counts])])
 
-    def _join(self, name: str, tensors: Sequence[str], waits: Sequence[str] = (), **attrs: AttrValue) -> str:
-        sizes = {"N": AttrValue(i=len(tensors)), "Tidx": type_attr(DT_INT32)}
-        axis = self._integers(f"{name}/axis", 0)
-        return self.add(name, "ConcatV2", [*tensors, axis, *waits], **sizes, **attrs)
+    def _join(self, name: str, tensors: Sequence[str], waits: Sequence[str] = ()) -> str:
+        attrs = {"N": AttrValue(i=len(tensors)), "Tidx": type_attr(DT_INT32)}
+        axis = constant(self.graph, f"{self._scope}/{name}/axis", DT_INT32, 0, self._device)
+        return self.add(name, "ConcatV2", [*tensors, axis, *waits], **attrs)
 
-    def _integers(self, name: str, values: int | Sequence[int]) -> str:
+    def _integers(self, name: str, values: Sequence[int]) -> str:
         return integers(self.graph, f"{self._scope}/{name}", values, self._device)

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from tfwave.graph.functions.nodes import type_attr
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, DT_INT32, DT_RESOURCE, AttrValue, DataType
+from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, DT_INT32, DT_RESOURCE, AttrValue
 
 
 @dataclass(frozen=True)
@@ -17,8 +16,6 @@ class Kept:
     name: str
     kind: int
     device: str
-    is_rows: bool = False
-    """Is it for rows, or numbers of rows, one after another? Their number may change."""
 
     def make(self, *, fed: bool) -> None:
         """Add its handle, which is a feed where `fed` is set."""
@@ -44,27 +41,16 @@ class Kept:
         """Add a constant of its type and on its device, a scalar."""
         return constant(self.graph, f"{self.name}/{name}", self.kind, value, self.device)
 
-    def nothing(self, name: str) -> str:
-        """Add what it holds in the beginning: 0, or no rows."""
-        if not self.is_rows:
-            return self.constant(name, 0)
-        held = AttrValue()
-        held.tensor.dtype = cast("DataType", self.kind)
-        held.tensor.tensor_shape.dim.add()
-        return self._add(f"{self.name}/{name}", "Const", (), dtype=type_attr(self.kind), value=held)
-
     def _add(self, name: str, op: str, inputs: tuple[str, ...], **attrs: AttrValue) -> str:
         return self.graph.add_node(name, op, inputs, device=self.device, attrs=attrs)
 
 
-def integers(graph: GraphRewriter, name: str, values: int | Sequence[int], device: str) -> str:
-    """Add a constant of 32-bit integers, a scalar or a vector."""
+def integers(graph: GraphRewriter, name: str, values: Sequence[int], device: str) -> str:
+    """Add a constant vector of 32-bit integers."""
     held = AttrValue()
     held.tensor.dtype = DT_INT32
-    held.tensor.tensor_shape.SetInParent()
-    if not isinstance(values, int):
-        held.tensor.tensor_shape.dim.add(size=len(values))
-    held.tensor.int_val.extend([values] if isinstance(values, int) else values)
+    held.tensor.tensor_shape.dim.add(size=len(values))
+    held.tensor.int_val.extend(values)
     return graph.add_node(name, "Const", device=device, attrs={"dtype": type_attr(DT_INT32), "value": held})
 
 

@@ -123,11 +123,10 @@ class RewrittenStep:
     def _gradients(self, names: Sequence[str]) -> Iterator[KeptGradient]:
         graph = self.step.concrete.graph
         devices = {node.name: node.device for node in self.item.graph.node}
-        rows = {f"{g.tensor.node}:{g.tensor.port}" for g in self.training.gradients if g.is_rows}
         for name in names:
             node, _, port = name.removeprefix(_AVERAGE).removesuffix(_KEPT).rpartition("_")
             tensor = graph.get_tensor_by_name(f"{node}:{port}")
-            yield KeptGradient(name, tensor.dtype, tensor.shape, devices[node], tensor.name in rows)
+            yield KeptGradient(name, tensor.dtype, tensor.shape, devices[node])
 
 
 def _computed(tensor: Any) -> Any:

@@ -20,8 +20,6 @@ class KeptGradient:
     dtype: Any
     shape: Any
     device: str
-    is_rows: bool
-    """Is it single rows, or the numbers of such?"""
 
 
 class WaveState:
@@ -117,13 +115,12 @@ def _flag() -> Any:
 
 
 def _nothing(gradient: KeptGradient) -> Any:
-    """Zeros; one alone where their number is not known, and none for rows, whose number may change."""
+    """Zeros; one for each length that is not known."""
     tensorflow = _tensorflow()
-    told = tensorflow.TensorShape(None) if gradient.is_rows else gradient.shape
-    shape = (0,) if gradient.is_rows else told if told.is_fully_defined() else ()
+    shape = () if gradient.shape.rank is None else [1 if size is None else size for size in gradient.shape]
     with tensorflow.init_scope(), tensorflow.device(gradient.device):
         zeros = tensorflow.zeros(shape, gradient.dtype)
-    return _variable(zeros, told, gradient.device, "kept")
+    return _variable(zeros, gradient.shape, gradient.device, "kept")
 
 
 def _read(handle: Any) -> Any:

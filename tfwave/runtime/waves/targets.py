@@ -37,7 +37,9 @@ def targets_noted() -> Generator[list[Any]]:
 
 def _opened(gradient: Any) -> Any:
     tensorflow: Any = import_module("tensorflow")
-    if not isinstance(gradient, tensorflow.IndexedSlices) or not tensorflow.is_symbolic_tensor(gradient.values):
+    if not isinstance(gradient, tensorflow.IndexedSlices) or not tensorflow.is_symbolic_tensor(
+        gradient.values
+    ):
         return gradient
     of_any = tensorflow.compat.v1.placeholder_with_default
     values = of_any(gradient.values, [None, *gradient.values.shape[1:]])
