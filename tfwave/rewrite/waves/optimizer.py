@@ -27,7 +27,8 @@ from tfwave.rewrite.waves.origin import Origins
 from tfwave.rewrite.waves.parts import StepParts
 from tfwave.rewrite.waves.updates import Taken, Update
 
-_UNIQUE_OPS = "Unique"
+UNIQUE_OPS = "Unique"
+"""What gives each number once, and for each given which of those it is."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class OptimizerPart:
         places = [(u.node, tensors.numbers_at(u.node)) for u in parts.updates]
         given = {t.source for node, at in places if at is not None for t in tensors.taken(node, [at])}
         walk = reached(lambda node: self._numbers(node) - parts.forward, given - parts.forward)
-        return frozenset(node for node in walk if parts.flow.step.view.ops[node].startswith(_UNIQUE_OPS))
+        return frozenset(node for node in walk if parts.flow.step.view.ops[node].startswith(UNIQUE_OPS))
 
     def _numbers(self, node: int) -> frozenset[int]:
         """Where the integers come from that a node takes."""

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from tfwave.errors import PassError
 from tfwave.graph.names import TensorName, natural_key
-from tfwave.rewrite.waves.optimizer import OptimizerPart
+from tfwave.rewrite.waves.optimizer import UNIQUE_OPS, OptimizerPart
 from tfwave.rewrite.waves.updates import Taken
 
 
@@ -30,7 +30,8 @@ class SingleRows:
         2. One whose rows have the same numbers in every wave is averaged as a whole.
 
         Raises:
-            PassError: rows follow from several gradients, or their numbers from several tensors; names the node.
+            PassError: rows follow from several gradients, their numbers from several tensors or from such as are
+                unique in each wave alone; names the node.
         """
         found: dict[TensorName, TensorName] = {}
         for node, position in self._places:
@@ -41,6 +42,7 @@ class SingleRows:
                 self._check_single(node, rows)
                 self._check_single(node, numbers.union(found[one] for one in rows if one in found))
                 found[min(rows)] = min(numbers)
+                self._check_unique(node, position, min(numbers))
         return found
 
     @cached_property
@@ -109,3 +111,20 @@ class SingleRows:
                 f"'{first}' and '{second}', and waves average rows of one gradient: make the gradient dense, with "
                 "tf.convert_to_tensor"
             )
+
+    def _check_unique(self, node: int, position: int, numbers: TensorName) -> None:
+        """Refuse numbers that are unique in each wave, and that the optimizer's part does not make so again."""
+        of_wave = self._unique(self._tensors.node_of(numbers))
+        (taken,) = self._tensors.inputs(node, [position])
+        if of_wave and self._unique(taken.source).isdisjoint(self._inside):
+            raise PassError(
+                f"node '{self._view.names[node]}' ({self._view.ops[node]}) takes rows that "
+                f"'{self._view.names[min(of_wave)]}' makes unique, in each wave alone: take an optimizer that "
+                "adds up equal rows itself, or make the gradient dense, with tf.convert_to_tensor"
+            )
+
+    def _unique(self, node: int) -> frozenset[int]:
+        """What makes unique numbers of those that a node gives."""
+        flow = self.optimizer.parts.flow
+        found = flow.upstream([node]) if node in flow.fanins else frozenset[int]()
+        return frozenset(one for one in found if self._view.ops[one].startswith(UNIQUE_OPS))

@@ -13,7 +13,18 @@ from tfwave.rewrite.waves.updates import Update
 
 _ASSIGN_OP = "AssignVariableOp"
 _APPLYING_OPS = ("ResourceApply", *ROWS_OPS)
+_BRANCHES = frozenset({"If", "Case"})
+"""In what an optimizer updates that does not do so in every step."""
 _TABLE = "HashTable"
+_OF_BACKWARD = (
+    "update by whole gradients, and fetch what is only to be recorded; if that is the loss, fetch it or name it "
+    "with the option boundary"
+)
+_OF_FORWARD = "make it part of the gradient, or name the loss with the option boundary"
+_OF_BRANCHES = (
+    "waves neither accumulate gradients over steps nor skip the updates of a scaled loss that overflows; update in "
+    "every step, and scale a loss by a constant, if at all"
+)
 
 
 @dataclass(frozen=True)
@@ -64,8 +75,7 @@ class UnseenGradients:
         if left:
             raise PassError(
                 f"{self._name(node, variable)} takes '{self._first(left)}', of the backward pass, which is not "
-                "averaged there: update by whole gradients, and fetch what is only to be recorded; if that is the "
-                "loss, fetch it or name it with the option boundary"
+                f"averaged there: {self._way_out(node, _OF_BACKWARD)}"
             )
 
     def _check_trained(self, update: Update) -> None:
@@ -73,9 +83,11 @@ class UnseenGradients:
         if left:
             raise PassError(
                 f"{self._name(update.node, update.variables[0])} takes '{self._first(left)}', of the forward pass, "
-                "which is not averaged there: make it part of the gradient, or name the loss with the option "
-                "boundary"
+                f"which is not averaged there: {self._way_out(update.node, _OF_FORWARD)}"
             )
+
+    def _way_out(self, node: int, plain: str) -> str:
+        return _OF_BRANCHES if self._ops[node] in _BRANCHES else plain
 
     def _check_record(self, update: Update) -> None:
         flow, reads = self.optimizer.parts.flow, self.optimizer.parts.variables.reads
