@@ -9,8 +9,8 @@
    node belongs to the optimizer: the square of a gradient is not averaged, it is the square of an average. What is
    made of the weight alone, beside gradients, is none.
 4. An op that takes nothing but gradients, of whatever weights, belongs to it, too, if all that it gives goes there.
-5. So does what lets rows be unique for an update of single rows, and all that follows from it: of a gradient that
-   is a tensor of rows and one of their numbers, both are taken as they come out of the backward pass.
+5. So does what makes the numbers of single rows unique, and all that follows from it: a gradient of rows is taken
+   as it comes out of the backward pass.
 6. The backward pass is what else the updates follow from, and follows from the forward pass.
 """
 
@@ -103,9 +103,9 @@ class OptimizerPart:
 
     @cached_property
     def _unique(self) -> frozenset[int]:
-        """What makes the numbers of rows unique that updates take."""
+        """What makes the numbers of rows unique, behind the forward pass."""
         parts, tensors = self.parts, self.parts.tensors
-        places = [(u.node, tensors.numbers_at(u.node)) for u in parts.updates]
+        places = [(node, tensors.numbers_at(node)) for node in parts.after | self._ends]
         given = {t.source for node, at in places if at is not None for t in tensors.taken(node, [at])}
         walk = reached(lambda node: self._numbers(node) - parts.forward, given - parts.forward)
         return frozenset(node for node in walk if parts.flow.step.view.ops[node].startswith(UNIQUE_OPS))
