@@ -10,8 +10,9 @@ from functools import cached_property
 
 from tfwave.errors import PassError
 from tfwave.graph.names import TensorName, natural_key
+from tfwave.graph.view import GraphView
 from tfwave.rewrite.waves.optimizer import UNIQUE_OPS, OptimizerPart
-from tfwave.rewrite.waves.updates import Taken
+from tfwave.rewrite.waves.updates import StepTensors, Taken
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,11 @@ class SingleRows:
             yield from (taken for taken in self._tensors.inputs(node) if taken.tensor in numbers)
 
     @property
-    def _tensors(self):
+    def _tensors(self) -> StepTensors:
         return self.optimizer.parts.tensors
 
     @property
-    def _view(self):
+    def _view(self) -> GraphView:
         return self.optimizer.parts.flow.step.view
 
     @cached_property
