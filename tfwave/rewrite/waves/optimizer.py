@@ -44,9 +44,8 @@ class OptimizerPart:
         Raises:
             PassError: what comes to a weight follows from several gradients; names it.
         """
-        given = frozenset(map(self.parts.tensors.node_of, self._given))
-        gradients, derived = set(given), list[frozenset[int]]()
-        for found, behind in self._behind_gradients(given):
+        gradients, derived = set(self._givers), list[frozenset[int]]()
+        for found, behind in self._behind_gradients(self._givers):
             gradients |= found
             derived.append(behind)
         derived += [self._derived(node, gradients) for node in gradients]
@@ -87,6 +86,10 @@ class OptimizerPart:
         """What cases 1, 2 and 5 and the updates take of the rest, but for numbers of rows."""
         taken = [t for t in self._takes(self._apart) if t.source in self.parts.follows - self._apart]
         return frozenset(t.tensor for t in taken if not self.parts.tensors.is_integer(t.tensor))
+
+    @cached_property
+    def _givers(self) -> frozenset[int]:
+        return frozenset(map(self.parts.tensors.node_of, self._given))
 
     @cached_property
     def _ends(self) -> frozenset[int]:
@@ -205,13 +208,12 @@ class OptimizerPart:
 
     def _besides(self, node: int, gradients: Collection[int]) -> frozenset[int]:
         """What a node takes on the way that is no gradient; one node may give gradients and other tensors."""
-        taken = [t for t in self.parts.tensors.taken(node) if t.source in self.parts.on_the_way(node)]
-        nodes = frozenset(map(self.parts.tensors.node_of, self._given))
-        return frozenset(
-            t.source
-            for t in taken
-            if t.source not in gradients or (t.source in nodes and t.tensor not in self._given)
+        found = self.parts.on_the_way(node)
+        mixed = found & self._givers
+        others = (
+            {t.source for t in self.parts.tensors.taken(node) if t.tensor not in self._given} if mixed else ()
         )
+        return found.difference(gradients) | mixed.intersection(others)
 
     def _users(self, nodes: Iterable[int]) -> set[int]:
         """What takes from these nodes on the way to the updates, those included."""
