@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import PassError
+from tfwave.graph.access import KEYED_OPS
 from tfwave.graph.names import CONTROL_PORT, natural_key, parse_input
 from tfwave.rewrite.resources import Resource, ResourceSurvey
 from tfwave.rewrite.waves.optimizer import OptimizerPart
@@ -24,6 +25,10 @@ _OF_FORWARD = "make it part of the gradient, or name the loss with the option bo
 _OF_BRANCHES = (
     "waves neither accumulate gradients over steps nor skip the updates of a scaled loss that overflows; update in "
     "every step, and scale a loss by a constant, if at all"
+)
+_OF_REPLICAS = (
+    "replicas gather single rows in a branch, which waves cannot copy; make the gradient dense, with "
+    "tf.convert_to_tensor"
 )
 
 
@@ -87,7 +92,10 @@ class UnseenGradients:
             )
 
     def _way_out(self, node: int, plain: str) -> str:
-        return _OF_BRANCHES if self._ops[node] in _BRANCHES else plain
+        if self._ops[node] not in _BRANCHES:
+            return plain
+        between_replicas = any(op.startswith(KEYED_OPS) for op in self._inner_ops(node))
+        return _OF_REPLICAS if between_replicas else _OF_BRANCHES
 
     def _check_record(self, update: Update) -> None:
         flow, reads = self.optimizer.parts.flow, self.optimizer.parts.variables.reads
