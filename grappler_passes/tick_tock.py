@@ -64,10 +64,10 @@ class TickTock(GraphPass):
     Refused are reference variables, updates of slices, rows that are made unique in each wave before an optimizer
     takes them that does not do so itself, gradients in branches of TensorFlow 1's control flow, functions with
     random state, collectives or variables of their own, updates that follow from several gradients, or from one
-    mixed with what the forward pass has read of the weight, updates that are not made in every step, such as by
-    accumulated gradients or of a scaled loss that may overflow, and any update that takes what follows from the
-    batch and is not averaged: of what the forward pass reads or an optimizer keeps, but for a state that the
-    forward pass gives as it is; of others, such as metrics, if it comes from the backward pass.
+    mixed with what the forward pass has read of the weight, single rows that are taken into a branch, as
+    accumulated ones are, those of a scaled loss and those between replicas, and any update that takes what follows
+    from the batch and is not averaged: of what the forward pass reads or an optimizer keeps, but for a state that
+    the forward pass gives as it is; of others, such as metrics, if it comes from the backward pass.
 
     A plan with waves, as `tfwave waves --graph` writes it, says `waves` and `offset`, and fits one graph.
 

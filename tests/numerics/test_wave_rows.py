@@ -35,7 +35,7 @@ from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.waves.function import WaveFunction
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.state import WaveState
-from tfwave.runtime.waves.step import trace_step
+from tfwave.runtime.waves.step import TracedStep, trace_step
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
 
@@ -106,14 +106,16 @@ class Trained:
     def update(self, gradients: list[Any]) -> None:
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
 
-    def waves(self, count: int | None, average: str, *, dense: bool = False, **options: Any) -> WaveFunction:
+    def traced(self, count: int | None, *, dense: bool = False, **options: Any) -> TracedStep:
         def step(words: Any, wanted: Any) -> None:
             self.update(self.gradients(words, wanted, dense=dense))
 
         self.optimizer.build(self.model.trainable_variables)
         specs = tf.TensorSpec([count, STEPS], tf.int64), tf.TensorSpec([count, 2], tf.float64)
-        made = tf.function(step, **options)
-        return WaveFunction(trace_step(made, specs), WaveOptions(2, average), WaveState())
+        return trace_step(tf.function(step, **options), specs)
+
+    def waves(self, count: int | None, average: str, **options: Any) -> WaveFunction:
+        return WaveFunction(self.traced(count, **options), WaveOptions(2, average), WaveState())
 
     @property
     def values(self) -> Values:
@@ -156,17 +158,28 @@ def test_gradients_of_half_floats_are_averaged_as_they_are_in_one_step(policy: s
         assert np.array_equal(value, other), name
 
 
-IN_BRANCHES = r"\(If\).*waves neither accumulate gradients over steps nor skip the updates of a scaled loss"
+OF_BRANCHES = {
+    "accumulated": lambda: keras.optimizers.Adam(RATE, epsilon=EPSILON, gradient_accumulation_steps=2),
+    "scaled": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(RATE), initial_scale=2.0**126),
+}
+"""What does not update in each step."""
 
 
-def test_what_does_not_update_in_every_step_is_refused_by_name(doubles: None) -> None:
-    optimizers = keras.optimizers
-    scaled = Trained(keras, optimizers.LossScaleOptimizer(optimizers.SGD(RATE)))
-    with pytest.raises(PassError, match=rf"node 'cond' {IN_BRANCHES}"):
-        scaled.waves(HALF, "batch")
-    summed = Trained(keras, optimizers.SGD(RATE, gradient_accumulation_steps=2))
-    with pytest.raises(PassError, match=rf"node '.*/cond' {IN_BRANCHES}"):
-        summed.waves(HALF, "batch")
+@pytest.mark.parametrize("case", OF_BRANCHES)
+def test_whole_gradients_are_averaged_in_branches_and_rows_refused_by_name(case: str, doubles: None) -> None:
+    with pytest.raises(PassError, match=r"node '.*cond' \(If\) .* make those of single rows dense"):
+        Trained(keras, OF_BRANCHES[case]()).waves(HALF, "batch")
+    waves, whole = (Trained(keras, OF_BRANCHES[case]()) for _ in range(2))
+    function, step = waves.waves(HALF, "batch", dense=True), whole.traced(2 * HALF, dense=True)
+    pairs = batches("embedding", 3)
+    if case == "scaled":
+        pairs[0][1][1][0, 0] = 1e300  # overflows in one wave: no wave updates, and the scale is halved
+    for pair in pairs:
+        function(constants(pair))
+        step(tuple(map(tf.constant, joined(pair))))
+    check_equal(waves.values, whole.values)
+    if case == "scaled":
+        assert float(waves.optimizer.dynamic_scale) == 2.0**125
 
 
 def test_a_step_that_xla_compiles_is_refused_by_name(doubles: None) -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import PassError
-from tfwave.graph.access import KEYED_OPS
 from tfwave.graph.names import CONTROL_PORT, natural_key, parse_input
 from tfwave.rewrite.resources import Resource, ResourceSurvey
 from tfwave.rewrite.waves.optimizer import OptimizerPart
@@ -15,7 +14,7 @@ from tfwave.rewrite.waves.updates import Update
 _ASSIGN_OP = "AssignVariableOp"
 _APPLYING_OPS = ("ResourceApply", *ROWS_OPS)
 _BRANCHES = frozenset({"If", "Case"})
-"""In what an optimizer updates that does not do so in every step."""
+"""In what an optimizer updates that does not do so in each step."""
 _TABLE = "HashTable"
 _OF_BACKWARD = (
     "update by whole gradients, and fetch what is only to be recorded; if that is the loss, fetch it or name it "
@@ -23,12 +22,8 @@ _OF_BACKWARD = (
 )
 _OF_FORWARD = "make it part of the gradient, or name the loss with the option boundary"
 _OF_BRANCHES = (
-    "waves neither accumulate gradients over steps nor skip the updates of a scaled loss that overflows; update in "
-    "every step, and scale a loss by a constant, if at all"
-)
-_OF_REPLICAS = (
-    "replicas gather single rows in a branch, which waves cannot copy; make the gradient dense, with "
-    "tf.convert_to_tensor"
+    "in branches, as of accumulated gradients, of scaled losses and between replicas, waves average whole "
+    "gradients alone; make those of single rows dense, with tf.convert_to_tensor"
 )
 
 
@@ -92,10 +87,7 @@ class UnseenGradients:
             )
 
     def _way_out(self, node: int, plain: str) -> str:
-        if self._ops[node] not in _BRANCHES:
-            return plain
-        between_replicas = any(op.startswith(KEYED_OPS) for op in self._inner_ops(node))
-        return _OF_REPLICAS if between_replicas else _OF_BRANCHES
+        return _OF_BRANCHES if self._ops[node] in _BRANCHES else plain
 
     def _check_record(self, update: Update) -> None:
         flow, reads = self.optimizer.parts.flow, self.optimizer.parts.variables.reads
