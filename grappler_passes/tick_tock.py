@@ -48,6 +48,9 @@ class TickTock(GraphPass):
        of a weight that it reads again is made of the average. A penalty in the loss is part of the gradient. What
        is kept lies where the gradient is computed: of workers that share variables, each runs ``tick_tock/begin``
        once.
+       Of single rows with their numbers, as of an embedding (`tf.IndexedSlices`), those of all waves come one after
+       another, as in a large batch, each divided by the number of waves: an optimizer sees a row as often as
+       samples took it, and makes rows unique, if it does, behind the average.
     6. A random op with fixed seeds draws as before in wave 0, and in wave w as one would whose second seed is
        higher by w * 2**32. Stateless random ops draw from the seeds that they are given: waves that read them from
        constants or variables draw alike; feed them, to draw differently.
@@ -58,11 +61,13 @@ class TickTock(GraphPass):
     ``tick_tock/going_on``, a truth value that begins as false, and of ``tick_tock/average/<gradient>/kept``,
     which begin as 0.
 
-    Refused are reference variables, updates of single rows, gradients in branches of TensorFlow 1's control flow,
-    functions with random state, collectives or variables of their own, updates that follow from several
-    gradients, or from one mixed with what the forward pass has read of the weight, and any update that takes what
-    follows from the batch and is not averaged: of what the forward pass reads or an optimizer keeps, but for a
-    state that the forward pass gives as it is; of others, such as metrics, if it comes from the backward pass.
+    Refused are reference variables, updates of slices, rows that are made unique in each wave before an optimizer
+    takes them that does not do so itself, gradients in branches of TensorFlow 1's control flow, functions with
+    random state, collectives or variables of their own, updates that follow from several gradients, or from one
+    mixed with what the forward pass has read of the weight, single rows that are taken into a branch, as
+    accumulated ones are, those of a scaled loss and those between replicas, and any update that takes what follows
+    from the batch and is not averaged: of what the forward pass reads or an optimizer keeps, but for a state that
+    the forward pass gives as it is; of others, such as metrics, if it comes from the backward pass.
 
     A plan with waves, as `tfwave waves --graph` writes it, says `waves` and `offset`, and fits one graph.
 

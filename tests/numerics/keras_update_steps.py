@@ -11,14 +11,25 @@ import tensorflow as tf
 import tf_keras
 
 from tests.numerics.keras_waves import in_doubles
-from tests.numerics.update_steps import EPSILON, HALF, RATE, STEPS, WIDTH, WORDS, Values, batches, joined
+from tests.numerics.update_steps import (
+    EPSILON,
+    HALF,
+    OF_WORDS,
+    RATE,
+    STEPS,
+    WIDTH,
+    WORDS,
+    Values,
+    batches,
+    joined,
+)
 from tfwave.runtime.waves.function import WaveFunction
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.state import WaveState
 from tfwave.runtime.waves.step import TracedStep, trace_step
 
 Makers = Mapping[str, Callable[[Any], Any]]
-LAYERS = ("dense", "normalised", "recurrent", "embedding")
+LAYERS = ("dense", "normalised", "recurrent", "embedding", "positions")
 
 _OLD: Makers = {
     "descent": lambda given: given.SGD(RATE),
@@ -94,7 +105,7 @@ def _trained(
         made.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
-    width, kind = ([], tf.int64) if layer == "embedding" else ([WIDTH], tf.float64)
+    width, kind = ([], tf.int64) if layer in OF_WORDS else ([WIDTH], tf.float64)
     specs = tf.TensorSpec([count, STEPS, *width], kind), tf.TensorSpec([count, 2], tf.float64)
     if library != "legacy":
         made.build(model.trainable_variables)
@@ -114,9 +125,23 @@ def _model(library: Any, layer: str) -> Any:
         ],
         "recurrent": lambda: [layers.LSTM(WIDTH)],
         "embedding": lambda: [layers.Embedding(WORDS, WIDTH), layers.Flatten()],
+        "positions": lambda: [layers.Embedding(WORDS, WIDTH), _positions(library), layers.Flatten()],
     }
-    shape, kind = ((STEPS,), "int64") if layer == "embedding" else ((STEPS, WIDTH), "float64")
+    shape, kind = ((STEPS,), "int64") if layer in OF_WORDS else ((STEPS, WIDTH), "float64")
     return library.Sequential([library.Input(shape, dtype=kind), *first[layer](), last])
+
+
+def _positions(library: Any) -> Any:
+    """Adds rows of a table of its own, which are the same for each batch."""
+
+    class Positions(library.layers.Layer):
+        def build(self, shape: Any) -> None:
+            self.table = self.add_weight(shape=(2 * STEPS, shape[-1]), name="table")
+
+        def call(self, inputs: Any) -> Any:
+            return inputs + tf.gather(tf.convert_to_tensor(self.table), tf.range(STEPS))
+
+    return Positions()
 
 
 def _numbered(variables: list[Any]) -> Values:

@@ -21,7 +21,7 @@ RATE, EPSILON = 1 / 32, 1e-2
 PROXIMAL = np.array([RATE, 1e-3, 0.1])
 """A rate and penalties, which TensorFlow does not cast to the type of a weight."""
 
-OF_WORDS = ("embedding", "dense rows", "tied")
+OF_WORDS = ("embedding", "positions", "dense rows", "tied", "unique words")
 """The layers that look up rows of a table."""
 
 Values = dict[str, Array]
@@ -70,7 +70,7 @@ OPTIMIZERS: Mapping[str, Callable[[], Any]] = {
     "proximal adagrad": _proximal_adagrad,
 }
 """Those of TensorFlow 1."""
-LAYERS = ("dense", "normalised", "recurrent", "embedding", "dense rows", "tied", "by hand")
+LAYERS = ("dense", "normalised", "recurrent", "embedding", "dense rows", "tied", "unique words", "by hand")
 
 
 @dataclass
@@ -126,7 +126,11 @@ class _Grower:
         return self.weight("table", WORDS, WIDTH)
 
     def _rows(self, inputs: Any) -> Any:
-        return tf.reduce_mean(tf.nn.embedding_lookup(self.table, inputs), 1)
+        if self.layer != "unique words":
+            return tf.reduce_mean(tf.nn.embedding_lookup(self.table, inputs), 1)
+        words, back = tf.unique(tf.reshape(inputs, [-1]))
+        rows = tf.gather(tf.nn.embedding_lookup(self.table, words), back)
+        return tf.reduce_mean(tf.reshape(rows, [-1, STEPS, WIDTH]), 1)
 
 
 def v1_step(optimizer: str, layer: str, count: int) -> Training:

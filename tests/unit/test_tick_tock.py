@@ -498,15 +498,14 @@ def adding(name: str, op: str, taken: Sequence[str], **attrs: AttrValue) -> Buil
     return build
 
 
-def with_rows() -> Builder:
+def with_a_slice() -> Builder:
     build = applied(1)
     value = AttrValue()
     value.tensor.dtype = DT_INT32
     value.tensor.int_val.append(0)
-    build.node("rows", "Const", dtype=INT, value=value)
-    kinds = {"T": FLOAT, "Tindices": INT}
-    taken = ["w0", *["rate"] * 3, "gradient0", "rows"]
-    build.node("bad", "ResourceSparseApplyProximalGradientDescent", *taken, **kinds)
+    build.node("place", "Const", dtype=INT, value=value)
+    kinds = {"T": FLOAT, "Index": INT}
+    build.node("bad", "ResourceStridedSliceAssign", "w0", *["place"] * 3, "gradient0", **kinds)
     return build
 
 
@@ -555,7 +554,7 @@ KEYED = {
          r"'bad' calls 'r' \(RandomUniform\), which keeps its random state"),
         (holding(NodeDef(name="w", op="VarHandleOp", attr={**SHAPED, "shared_name": AttrValue(s=b"w0")})),
          ["loss", "train", "bad"], "'bad' calls 'w'.*a variable that each wave has for itself"),
-        (with_rows(), ["loss", "train", "bad"], "'bad'.*updates single rows"),
+        (with_a_slice(), ["loss", "train", "bad"], "'bad'.*updates a slice of a variable"),
         (switched(), ["loss", "train"], "'bad' gives a gradient within a branch or a loop"),
         (uninitialised(), ["loss", "train"], "nothing in the graph initialises the variable 'w0'"),
     ],

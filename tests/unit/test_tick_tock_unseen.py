@@ -6,7 +6,7 @@ from grappler_passes.tick_tock import TickTock
 from tests.rewrites import check_rewrite
 from tests.steps import FLOAT, Builder
 from tests.unit.test_functions import func
-from tests.unit.test_tick_tock import INT, KINDS, applied, averaged, initialised, inputs, trained
+from tests.unit.test_tick_tock import INT, KINDS, applied, averaged, initialised, inputs, nodes, trained
 from tests.unit.test_tick_tock_optimizers import assign, binary, open_step
 from tfwave.errors import PassError
 from tfwave.passes.base import PassResult
@@ -58,21 +58,53 @@ def test_slots_that_are_assigned_beside_an_optimizer_take_the_average() -> None:
     ]
 
 
-def test_rows_that_are_scattered_to_a_slot_are_refused() -> None:
-    """As Adam of TensorFlow 1 does: what it updates the weight by is as large as the weight."""
+def scattered(build: Builder, rows: str, gradient: str, *fetches: str) -> PassResult:
+    """Rows are added to a slot, by which the weight is updated, as Adam of TensorFlow 1 does."""
+    with_variable(build, "slot")
+    kinds = {"dtype": FLOAT, "Tindices": INT}
+    build.node("scatter", "ResourceScatterAdd", "slot", rows, gradient, **kinds)
+    build.read("slot/after", "slot", "^scatter")
+    build.update("by hand", "w", "slot/after")
+    return rewritten(build, "by hand", *fetches)
+
+
+def numbers(build: Builder, name: str) -> str:
+    return build.node(name, "Cast", "x", SrcT=FLOAT, DstT=INT)
+
+
+def test_rows_of_waves_come_one_after_another() -> None:
     build = applied()
-    gradient, slot = with_weight(build), with_variable(build, "slot")
+    result = scattered(build, numbers(build, "rows"), with_weight(build))
+    assert averaged(result) == {"gradient0_0", "gradient1_0", "gradient_0", "rows_0"}
+    given = ["tick_tock/average/rows_0/sum", "tick_tock/average/gradient_0/mean"]
+    assert inputs(result, "tick_tock/1/scatter")[1:] == inputs(result, "scatter")[1:] == given
+    assert inputs(result, given[0])[:2] == ["rows", "tick_tock/1/rows"]
+    assert inputs(result, given[1])[0] == "tick_tock/average/gradient_0/sum"
+    assert inputs(result, "tick_tock/average/gradient_0/sum")[:2] == ["gradient", "tick_tock/1/gradient"]
+    assert nodes(result)["tick_tock/average/gradient_0/sum"].op == "ConcatV2"
+
+
+def test_rows_of_the_same_numbers_in_all_waves_are_averaged_as_a_whole() -> None:
+    build = applied()
     value = AttrValue()
     value.tensor.dtype = DT_INT32
     value.tensor.int_val.append(0)
     build.node("rows", "Const", dtype=INT, value=value)
+    result = scattered(build, "rows", with_weight(build))
+    assert nodes(result)["tick_tock/average/gradient_0/sum"].op == "AddN"
+    assert inputs(result, "tick_tock/1/scatter")[1:] == ["rows", "tick_tock/average/gradient_0/mean"]
+
+
+def test_rows_of_several_numbers_are_refused() -> None:
+    build = applied()
+    gradient = with_weight(build)
+    with_variable(build, "other")
     kinds = {"dtype": FLOAT, "Tindices": INT}
-    build.node("scatter", "ResourceScatterAdd", "slot", "rows", gradient, **kinds)
-    build.read("slot/after", "slot", "^scatter")
-    build.update("by hand", "w", "slot/after")
-    with pytest.raises(PassError, match=r"node 'scatter' \(ResourceScatterAdd\) updates single rows"):
-        rewritten(build, "by hand")
-    assert slot
+    build.node("again", "ResourceScatterAdd", "other", numbers(build, "others"), gradient, **kinds)
+    build.read("other/after", "other", "^again")
+    build.update("again by hand", "w", "other/after")
+    with pytest.raises(PassError, match=r"'scatter' \(ResourceScatterAdd\) .* both 'others' and 'rows'"):
+        scattered(build, numbers(build, "rows"), gradient, "again by hand")
 
 
 @pytest.mark.parametrize("read", ["read0", "again"])

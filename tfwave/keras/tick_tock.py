@@ -27,6 +27,7 @@ class TickTockCallback(Hooks):
     2. ``average="wave"`` is the paper's Eq. 1, a mean with the gradient of the wave before. The waves' weights
        differ then, and those of the model, which are validated and saved, are wave 0's. ``average="batch"`` is data
        parallel training: a call is one update by the mean gradient of its batches, and all weights stay equal.
+       Rows of an embedding are averaged as the large batch has them.
     3. An optimizer counts the updates of its wave: a schedule of the learning rate advances once a call.
     4. Metrics and losses are over the batches of all waves, in their order; the random numbers of layers go on from
        batch to batch, as in plain steps.

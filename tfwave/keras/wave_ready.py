@@ -42,8 +42,24 @@ def _ways_of_running(model: Any, waves: int) -> Iterator[str]:
 def _optimizers(model: Any) -> Iterator[str]:
     if len(optimizers_of(model)) > 1:
         yield "scales its loss, and skips updates for it, each wave others: compile(auto_scale_loss=False)"
-    for optimizer in optimizers_of(model):
+    others = _other_optimizers(model)
+    for optimizer in (*optimizers_of(model), *others):
         if optimizer.gradient_accumulation_steps:
             yield "accumulates gradients, which waves average: set no gradient_accumulation_steps"
         if optimizer.use_ema and optimizer.ema_overwrite_frequency:
             yield "overwrites its weights by averages in single steps: set no ema_overwrite_frequency"
+    for optimizer in others:
+        if not optimizer.built:
+            yield (
+                f"has another optimizer, '{optimizer.name}', which is not built: call its build() with the "
+                "variables that it updates, before fit"
+            )
+
+
+def _other_optimizers(model: Any) -> list[Any]:
+    """The optimizers that a model holds beside those that it is compiled with."""
+    keras: Any = __import__("keras")
+    tensorflow: Any = __import__("tensorflow")
+    held = tensorflow.train.TrackableView(model).descendants()
+    known = {id(optimizer) for optimizer in optimizers_of(model)}
+    return [one for one in held if isinstance(one, keras.optimizers.Optimizer) and id(one) not in known]

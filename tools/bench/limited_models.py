@@ -139,17 +139,26 @@ def nasnet(net: Network) -> Any:
 
 def bert(net: Network) -> Any:
     """Four encoder layers, and an embedding."""
-    return _encoder(net, lambda weights: weights)
+    return _encoder(net, _same_words(net), lambda weights: weights)
 
 
 def dense_bert(net: Network) -> Any:
     """The same, whose embedding has a dense gradient."""
-    return _encoder(net, lambda weights: net.tf.reshape(weights, weights.shape))
+    return _encoder(net, _same_words(net), lambda weights: net.tf.reshape(weights, weights.shape))
 
 
-def _encoder(net: Network, embedding: Callable[[Any], Any]) -> Any:
+def drawn_bert(net: Network) -> Any:
+    """The first, with new words in each step and each wave, as of a text: other rows of its table in each."""
+    words = net.tf.random.uniform([net.batch, WORDS], maxval=VOCABULARY, dtype="int32", seed=7)
+    return _encoder(net, words, lambda weights: weights)
+
+
+def _same_words(net: Network) -> Any:
+    return net.tf.random.stateless_uniform([net.batch, WORDS], seed=[7, 2], maxval=VOCABULARY, dtype="int32")
+
+
+def _encoder(net: Network, words: Any, embedding: Callable[[Any], Any]) -> Any:
     width, heads = 128, 4
-    words = net.tf.random.stateless_uniform([net.batch, WORDS], seed=[7, 2], maxval=VOCABULARY, dtype="int32")
     table = embedding(net.weights(VOCABULARY, width))
     x = net.layer_norm(net.tf.gather(table, words) + net.weights(WORDS, width))
     x = net.tf.reshape(x, [-1, width])
@@ -199,6 +208,7 @@ MODELS: dict[str, Callable[[Network], Any]] = {
     "nasnet": nasnet,
     "bert": bert,
     "dense_bert": dense_bert,
+    "drawn_bert": drawn_bert,
     "vgg": vgg,
     "lstm": lstm,
 }

@@ -40,6 +40,7 @@ BATCHES: dict[str, tuple[int, ...]] = {
     "resnet": (16, 24, 32),
     "vgg": (48, 72, 96),
     "dense_bert": (16, 24, 32),
+    "drawn_bert": (16, 24, 32),
 }
 """Of each wave, by model."""
 OFFSETS = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import PassError
+from tfwave.graph.attrs import flag_attr
 from tfwave.graph.names import CONTROL_PORT, natural_key, parse_input
 from tfwave.graph.reach import in_control_flow, upstream_of
 from tfwave.rewrite.steps.step import union
@@ -35,6 +36,11 @@ class BoundaryFinder:
             PassError: there are none, or one is in a branch or a loop of TensorFlow 1's control flow.
         """
         found = [self._named(name) for name in named] or self._losses_and_turns()
+        for node in () if found else self._compiled:
+            raise PassError(
+                f"node '{self._names[node]}' calls what XLA compiles as a whole, updates included, and no wave can "
+                "begin within it: let XLA compile the forward pass alone"
+            )
         if not found:
             raise PassError(
                 "no end of the forward pass is found: fetch the loss, or name it, as in "
@@ -54,6 +60,12 @@ class BoundaryFinder:
 
     def _example(self) -> str:
         return parse_input(self.tensors.item.fetches[0]).node
+
+    @property
+    def _compiled(self) -> list[int]:
+        """The updates that are calls of compiled functions."""
+        nodes = self.flow.step.view.nodes
+        return [u.node for u in self.variables.updates if flag_attr(nodes[u.node], "_XlaMustCompile")]
 
     @cached_property
     def _inside(self) -> frozenset[int]:

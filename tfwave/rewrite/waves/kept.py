@@ -1,10 +1,11 @@
 """Variables that tfwave itself keeps from call to call."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfwave.graph.functions.nodes import type_attr
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, DT_RESOURCE, AttrValue
+from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, DT_INT32, DT_RESOURCE, AttrValue
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,15 @@ class Kept:
 
     def _add(self, name: str, op: str, inputs: tuple[str, ...], **attrs: AttrValue) -> str:
         return self.graph.add_node(name, op, inputs, device=self.device, attrs=attrs)
+
+
+def integers(graph: GraphRewriter, name: str, values: Sequence[int], device: str) -> str:
+    """Add a constant vector of 32-bit integers."""
+    held = AttrValue()
+    held.tensor.dtype = DT_INT32
+    held.tensor.tensor_shape.dim.add(size=len(values))
+    held.tensor.int_val.extend(values)
+    return graph.add_node(name, "Const", device=device, attrs={"dtype": type_attr(DT_INT32), "value": held})
 
 
 def constant(graph: GraphRewriter, name: str, kind: int, value: int, device: str) -> str:

@@ -9,7 +9,9 @@
    node belongs to the optimizer: the square of a gradient is not averaged, it is the square of an average. What is
    made of the weight alone, beside gradients, is none.
 4. An op that takes nothing but gradients, of whatever weights, belongs to it, too, if all that it gives goes there.
-5. The backward pass is what else the updates follow from, and follows from the forward pass.
+5. So does what makes the numbers of single rows unique, and all that follows from it: a gradient of rows is taken
+   as it comes out of the backward pass.
+6. The backward pass is what else the updates follow from, and follows from the forward pass.
 """
 
 from collections import Counter
@@ -18,12 +20,15 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from tfwave.errors import PassError
-from tfwave.graph.names import natural_key
+from tfwave.graph.names import TensorName, natural_key
 from tfwave.graph.reach import reached
 from tfwave.rewrite.resources import Resource
 from tfwave.rewrite.waves.origin import Origins
 from tfwave.rewrite.waves.parts import StepParts
 from tfwave.rewrite.waves.updates import Taken, Update
+
+UNIQUE_OPS = "Unique"
+"""What gives each number once, and for each given which of those it is."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,13 @@ class OptimizerPart:
 
     @cached_property
     def nodes(self) -> frozenset[int]:
-        """Cases 1 to 4.
+        """Cases 1 to 5.
 
         Raises:
             PassError: what comes to a weight follows from several gradients; names it.
         """
-        given = {taken.source for taken in self._takes(self._apart)} & self.parts.follows - self._apart
-        gradients, derived = set(given), list[frozenset[int]]()
-        for found, behind in self._behind_gradients(given):
+        gradients, derived = set(self._givers), list[frozenset[int]]()
+        for found, behind in self._behind_gradients(self._givers):
             gradients |= found
             derived.append(behind)
         derived += [self._derived(node, gradients) for node in gradients]
@@ -54,7 +58,7 @@ class OptimizerPart:
 
     @cached_property
     def backward(self) -> frozenset[int]:
-        """Case 5."""
+        """Case 6."""
         return self.parts.follows - self.nodes
 
     def takes(self) -> Iterator[Taken]:
@@ -78,17 +82,41 @@ class OptimizerPart:
             yield from self.parts.tensors.taken(update.node, update.positions)
 
     @cached_property
+    def _given(self) -> frozenset[TensorName]:
+        """What cases 1, 2 and 5 and the updates take of the rest, but for numbers of rows."""
+        taken = [t for t in self._takes(self._apart) if t.source in self.parts.follows - self._apart]
+        return frozenset(t.tensor for t in taken if not self.parts.tensors.is_integer(t.tensor))
+
+    @cached_property
+    def _givers(self) -> frozenset[int]:
+        return frozenset(map(self.parts.tensors.node_of, self._given))
+
+    @cached_property
     def _ends(self) -> frozenset[int]:
         return frozenset(update.node for update in self.parts.updates)
 
     @cached_property
     def _apart(self) -> frozenset[int]:
-        """Cases 1 and 2."""
+        """Cases 1, 2 and 5."""
         parts, reads = self.parts, self.parts.variables.reads
         others = parts.weights | self._applied
-        nodes = {node for v, found in reads.items() if v not in others for node in found}
+        nodes = {node for v, found in reads.items() if v not in others for node in found} | self._unique
         again = [self._assigned(v, node) for v in parts.weights - self._applied for node in reads.get(v, ())]
         return (parts.flow.downstream(nodes - parts.forward) & parts.after).union(*again)
+
+    @cached_property
+    def _unique(self) -> frozenset[int]:
+        """What makes the numbers of rows unique, behind the forward pass."""
+        parts, tensors = self.parts, self.parts.tensors
+        places = [(node, tensors.numbers_at(node)) for node in parts.after | self._ends]
+        given = {t.source for node, at in places if at is not None for t in tensors.taken(node, [at])}
+        walk = reached(lambda node: self._numbers(node) - parts.forward, given - parts.forward)
+        return frozenset(node for node in walk if parts.flow.step.view.ops[node].startswith(UNIQUE_OPS))
+
+    def _numbers(self, node: int) -> frozenset[int]:
+        """Where the integers come from that a node takes."""
+        tensors = self.parts.tensors
+        return frozenset(t.source for t in tensors.taken(node) if tensors.is_integer(t.tensor))
 
     @cached_property
     def _applied(self) -> frozenset[Resource]:
@@ -174,9 +202,18 @@ class OptimizerPart:
 
     def _derived(self, node: int, gradients: Collection[int]) -> frozenset[int]:
         """A node and those behind it, up to other gradients; none if it follows from anything but those."""
-        found = reached(lambda one: self.parts.on_the_way(one).difference(gradients), [node])
+        found = reached(lambda one: self._besides(one, gradients), [node])
         follows = any(not self.parts.on_the_way(one) <= found for one in found)
         return found if follows and not any(map(self.parts.begins, found)) else frozenset()
+
+    def _besides(self, node: int, gradients: Collection[int]) -> frozenset[int]:
+        """What a node takes on the way that is no gradient; one node may give gradients and other tensors."""
+        found = self.parts.on_the_way(node)
+        mixed = found & self._givers
+        others = (
+            {t.source for t in self.parts.tensors.taken(node) if t.tensor not in self._given} if mixed else ()
+        )
+        return found.difference(gradients) | mixed.intersection(others)
 
     def _users(self, nodes: Iterable[int]) -> set[int]:
         """What takes from these nodes on the way to the updates, those included."""

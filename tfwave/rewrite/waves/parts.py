@@ -10,11 +10,11 @@ The parts follow from data edges alone, no name tells them:
 3. Between them lie the backward pass and what an optimizer computes (`tfwave.rewrite.waves.optimizer`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tfwave.graph.access import KEYED_OPS
+from tfwave.graph.access import HANDLE_OPS, KEYED_OPS
 from tfwave.graph.names import TensorName
 from tfwave.graph.reach import reached
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
@@ -23,7 +23,7 @@ from tfwave.rewrite.waves.flow import DataFlow
 from tfwave.rewrite.waves.updates import StepTensors, StepVariables, Update
 
 ROWS_OPS = ("ResourceSparse", "ResourceScatter", "ResourceStridedSlice")
-"""What updates single rows of a variable."""
+"""What updates single rows of a variable; all but the last are told which by numbers."""
 _NORMALISING_OPS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "_FusedBatchNormEx"})
 """What gives, besides what it normalises, the mean and the variance of a batch."""
 READ_OP = "ReadVariableOp"
@@ -115,8 +115,15 @@ class StepParts:
         return self.flow.downstream(self._values) & self.after
 
     def on_the_way(self, node: int) -> frozenset[int]:
-        """What a node takes of what follows from the forward pass."""
-        return self.follows.intersection(self.flow.fanins[node])
+        """What a node takes of what follows from the forward pass, but for numbers of rows."""
+        return self.follows.intersection(self._carried(node))
+
+    def _carried(self, node: int) -> Collection[int]:
+        """What values come to a node from; no gradient comes by the numbers of rows."""
+        numbers = self.tensors.numbers_at(node)
+        if numbers is None:
+            return self.flow.fanins[node]
+        return [taken.source for taken in self.tensors.taken(node) if taken.position != numbers]
 
     @cached_property
     def weight_of(self) -> Mapping[int, Resource]:
@@ -131,7 +138,7 @@ class StepParts:
         return frozenset(n for n in self._values if n not in self.weight_of and ops[n] != "Const")
 
     @cached_property
-    def _data(self) -> frozenset[TensorName]:
+    def data(self) -> frozenset[TensorName]:
         """What the forward pass is fed."""
         return frozenset(fed for node in self.forward for fed in self.tensors.fed(node))
 
@@ -140,11 +147,26 @@ class StepParts:
 
         A gradient may begin there. What an optimizer makes of one takes nothing of all that.
         """
-        for fanin in self.flow.fanins[node]:
+        for fanin in self._carried(node):
             if fanin in self._computed or self.weight_of.get(fanin, own) != own:
                 return True
-        return self.takes_data(node)
+        return not self.data.isdisjoint(self.tensors.fed(node, self.tensors.numbers_at(node)))
 
     def takes_data(self, node: int) -> bool:
         """Does a node take what the forward pass is fed?"""
-        return not self._data.isdisjoint(self.tensors.fed(node))
+        return not self.data.isdisjoint(self.tensors.fed(node))
+
+    @cached_property
+    def of_batch(self) -> frozenset[int]:
+        """What follows from what the forward pass is fed or draws, in the forward pass, or takes such a feed."""
+        begins = {node for node in self.forward if self._draws(node)}
+        fed = {node for node in self.flow.step.order if self.takes_data(node)}
+        return (self.flow.downstream(begins | fed) & self.forward) | fed
+
+    def _draws(self, node: int) -> bool:
+        """Is what a node gives decided by neither what it takes nor variables?"""
+        definition = self.flow.step.view.nodes[node]
+        if definition.op in self.tensors.item.custom_ops:
+            return True
+        stateful = self.tensors.table.signature(definition).is_stateful
+        return stateful and definition.op not in HANDLE_OPS and definition.op != READ_OP

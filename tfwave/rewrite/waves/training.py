@@ -1,7 +1,8 @@
 """A training step with its gradients: what goes from its backward pass to an optimizer.
 
 Gradients are the tensors of floats that go from the backward pass into the optimizer's part or into the updates
-(`tfwave.rewrite.waves.optimizer`). The statistics of a batch normalisation are none, nor are counts of a metric.
+(`tfwave.rewrite.waves.optimizer`), and with rows their numbers (`tfwave.rewrite.waves.rows`). The statistics of a
+batch normalisation are none, nor are counts of a metric.
 That no other update takes one is checked in the end (`tfwave.rewrite.waves.unseen`).
 """
 
@@ -18,6 +19,7 @@ from tfwave.rewrite.waves.boundary import BoundaryFinder
 from tfwave.rewrite.waves.flow import DataFlow
 from tfwave.rewrite.waves.optimizer import OptimizerPart
 from tfwave.rewrite.waves.parts import ROWS_OPS, StepParts
+from tfwave.rewrite.waves.rows import SingleRows
 from tfwave.rewrite.waves.unseen import UnseenGradients
 from tfwave.rewrite.waves.updates import StepTensors, StepVariables, Taken, Update
 
@@ -31,6 +33,8 @@ class Gradient:
     kind: int
     """Its type, a `DataType`."""
     uses: tuple[tuple[int, int], ...]
+    is_rows: bool
+    """Is it single rows, or the numbers of such? Those of several waves come one after another."""
 
 
 @dataclass(frozen=True)
@@ -77,28 +81,33 @@ def _gradients(optimizer: OptimizerPart) -> tuple[Gradient, ...]:
             uses.setdefault(taken.tensor, []).append(taken)
     _check_updates(optimizer)
     _check_gradients(parts, uses)
-    UnseenGradients(optimizer, {(t.node, t.position) for taken in uses.values() for t in taken}).check()
-    found = [_gradient(parts, tensor, taken) for tensor, taken in uses.items()]
+    single = SingleRows(optimizer, uses)
+    rows = frozenset({*single.numbers, *single.numbers.values()})
+    for taken in single.uses(rows.difference(single.numbers)):
+        uses.setdefault(taken.tensor, []).append(taken)
+    seen = [*single.uses(single.same), *(t for taken in uses.values() for t in taken)]
+    UnseenGradients(optimizer, {(t.node, t.position) for t in seen}).check()
+    found = [_gradient(parts, tensor, taken, tensor in rows) for tensor, taken in uses.items()]
     return tuple(sorted(found, key=lambda gradient: (natural_key(gradient.tensor.node), gradient.tensor)))
 
 
-def _gradient(parts: StepParts, tensor: TensorName, taken: Iterable[Taken]) -> Gradient:
+def _gradient(parts: StepParts, tensor: TensorName, taken: Iterable[Taken], is_rows: bool) -> Gradient:
     names, tensors = parts.flow.step.view.names, parts.tensors
     uses = sorted({(t.node, t.position) for t in taken}, key=lambda use: (names[use[0]], use[1]))
-    return Gradient(tensor, tensors.node_of(tensor), tensors.kind(tensor), tuple(uses))
+    return Gradient(tensor, tensors.node_of(tensor), tensors.kind(tensor), tuple(uses), is_rows)
 
 
 def _check_updates(optimizer: OptimizerPart) -> None:
-    """Refuse updates of single rows, mixed ones, and those whose gradient lies before the forward pass ends."""
+    """Refuse updates of slices, mixed ones, and those whose gradient lies before the forward pass ends."""
     parts, view = optimizer.parts, optimizer.parts.flow.step.view
     late = optimizer.backward | optimizer.nodes
     for update in sorted(parts.updates, key=lambda update: view.names[update.node]):
         sources = parts.sources(update)
         rows = view.ops[update.node].startswith(ROWS_OPS)
-        if rows and not late.isdisjoint(sources):
+        if rows and parts.tensors.numbers_at(update.node) is None and not late.isdisjoint(sources):
             raise PassError(
-                f"node '{view.names[update.node]}' ({view.ops[update.node]}) updates single rows, and waves "
-                "average whole gradients: make the gradient dense, with tf.convert_to_tensor"
+                f"node '{view.names[update.node]}' ({view.ops[update.node]}) updates a slice of a variable, and "
+                "waves average whole gradients and rows with numbers: assign to the whole variable"
             )
         if update.is_optimizer and not rows and not parts.forward.isdisjoint(sources):
             raise PassError(
@@ -113,9 +122,10 @@ def _check_mixed(optimizer: OptimizerPart, update: Update) -> None:
     view, tensors = optimizer.parts.flow.step.view, optimizer.parts.tensors
     name = f"node '{view.names[update.node]}' ({view.ops[update.node]})"
     assigns = view.ops[update.node] == "AssignVariableOp"
+    known = {*update.positions, tensors.numbers_at(update.node)}
     for taken in tensors.taken(update.node):
         source = view.names[taken.source]
-        beside = update.is_optimizer and taken.position not in update.positions
+        beside = update.is_optimizer and taken.position not in known
         if beside and not optimizer.backward.isdisjoint(optimizer.parts.flow.upstream([taken.source])):
             raise PassError(
                 f"{name} takes a gradient, and beside it '{source}', which follows from one, too, and would not be "

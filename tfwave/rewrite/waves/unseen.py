@@ -5,16 +5,26 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import PassError
-from tfwave.graph.access import HANDLE_OPS
 from tfwave.graph.names import CONTROL_PORT, natural_key, parse_input
 from tfwave.rewrite.resources import Resource, ResourceSurvey
 from tfwave.rewrite.waves.optimizer import OptimizerPart
-from tfwave.rewrite.waves.parts import READ_OP, ROWS_OPS
+from tfwave.rewrite.waves.parts import ROWS_OPS
 from tfwave.rewrite.waves.updates import Update
 
 _ASSIGN_OP = "AssignVariableOp"
 _APPLYING_OPS = ("ResourceApply", *ROWS_OPS)
+_BRANCHES = frozenset({"If", "Case"})
+"""In what an optimizer updates that does not do so in each step."""
 _TABLE = "HashTable"
+_OF_BACKWARD = (
+    "update by whole gradients, and fetch what is only to be recorded; if that is the loss, fetch it or name it "
+    "with the option boundary"
+)
+_OF_FORWARD = "make it part of the gradient, or name the loss with the option boundary"
+_OF_BRANCHES = (
+    "in branches, as of accumulated gradients, of scaled losses and between replicas, waves average whole "
+    "gradients alone; make those of single rows dense, with tf.convert_to_tensor"
+)
 
 
 @dataclass(frozen=True)
@@ -65,18 +75,19 @@ class UnseenGradients:
         if left:
             raise PassError(
                 f"{self._name(node, variable)} takes '{self._first(left)}', of the backward pass, which is not "
-                "averaged there: update by whole gradients, and fetch what is only to be recorded; if that is the "
-                "loss, fetch it or name it with the option boundary"
+                f"averaged there: {self._way_out(node, _OF_BACKWARD)}"
             )
 
     def _check_trained(self, update: Update) -> None:
-        left = self._left(update.node) & self._of_batch
+        left = self._left(update.node) & self.optimizer.parts.of_batch
         if left:
             raise PassError(
                 f"{self._name(update.node, update.variables[0])} takes '{self._first(left)}', of the forward pass, "
-                "which is not averaged there: make it part of the gradient, or name the loss with the option "
-                "boundary"
+                f"which is not averaged there: {self._way_out(update.node, _OF_FORWARD)}"
             )
+
+    def _way_out(self, node: int, plain: str) -> str:
+        return _OF_BRANCHES if self._ops[node] in _BRANCHES else plain
 
     def _check_record(self, update: Update) -> None:
         flow, reads = self.optimizer.parts.flow, self.optimizer.parts.variables.reads
@@ -123,23 +134,6 @@ class UnseenGradients:
             stack += taken - found
             found |= taken
         return frozenset(found)
-
-    @cached_property
-    def _of_batch(self) -> frozenset[int]:
-        """What follows from what the forward pass is fed or draws, in the forward pass, or takes such a feed."""
-        parts = self.optimizer.parts
-        begins = {node for node in parts.forward if self._draws(node)}
-        fed = {node for node in parts.flow.step.order if parts.takes_data(node)}
-        return (parts.flow.downstream(begins | fed) & parts.forward) | fed
-
-    def _draws(self, node: int) -> bool:
-        """Is what a node gives decided by neither what it takes nor variables?"""
-        tensors = self.optimizer.parts.tensors
-        definition = self.optimizer.parts.flow.step.view.nodes[node]
-        if definition.op in tensors.item.custom_ops:
-            return True
-        stateful = tensors.table.signature(definition).is_stateful
-        return stateful and definition.op not in HANDLE_OPS and definition.op != READ_OP
 
     def _is_state(self, update: Update) -> bool:
         """Case 2."""

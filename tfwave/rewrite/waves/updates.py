@@ -8,13 +8,25 @@ from tfwave.graph.access import HANDLE_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import TensorName, parse_input
 from tfwave.graph.ops import OpTable
-from tfwave.proto.tensorflow_pb2 import DT_BFLOAT16, DT_DOUBLE, DT_FLOAT, DT_HALF, DT_RESOURCE
+from tfwave.proto.tensorflow_pb2 import (
+    DT_BFLOAT16,
+    DT_DOUBLE,
+    DT_FLOAT,
+    DT_HALF,
+    DT_INT32,
+    DT_INT64,
+    DT_RESOURCE,
+)
 from tfwave.rewrite.resources import Resource, ResourceSurvey, Touch
 from tfwave.rewrite.steps.step import Step
 
 _FLOATS = frozenset({DT_BFLOAT16, DT_HALF, DT_FLOAT, DT_DOUBLE})
+INTEGERS = frozenset({DT_INT32, DT_INT64})
+"""The types (`DataType`) of what can number rows."""
 _OPTIMIZERS = ("ResourceApply", "ResourceSparseApply")
 _GRADIENTS = frozenset({"grad", "delta"})
+_ROWS_OPS = ("ResourceSparseApply", "ResourceScatter", "UnsortedSegment")
+_NUMBERS = frozenset({"indices", "segment_ids"})
 
 
 @dataclass(frozen=True)
@@ -64,17 +76,28 @@ class StepTensors:
 
     def taken(self, node: int, positions: Iterable[int] | None = None) -> Iterator[Taken]:
         """What a node takes, at these positions or at all, without what is fed."""
+        return (t for t in self.inputs(node, positions) if t.tensor not in self._fed)
+
+    def inputs(self, node: int, positions: Iterable[int] | None = None) -> Iterator[Taken]:
+        """What a node takes, at these positions or at all."""
         view = self.step.view
         for position in range(view.data_fanins[node]) if positions is None else positions:
             tensor = parse_input(view.nodes[node].input[position])
-            if tensor not in self._fed:
-                yield Taken(node, position, tensor, self.node_of(tensor))
+            yield Taken(node, position, tensor, self.node_of(tensor))
 
-    def fed(self, node: int) -> frozenset[TensorName]:
-        """What a node takes of what is fed, handles aside."""
+    def fed(self, node: int, but: int | None = None) -> frozenset[TensorName]:
+        """What a node takes of what is fed, handles aside, and what is at the position `but`."""
         view = self.step.view
-        taken = map(parse_input, view.nodes[node].input[: view.data_fanins[node]])
-        return frozenset(t for t in taken if t in self._fed and self.kind(t) != DT_RESOURCE)
+        taken = enumerate(map(parse_input, view.nodes[node].input[: view.data_fanins[node]]))
+        return frozenset(t for i, t in taken if i != but and t in self._fed and self.kind(t) != DT_RESOURCE)
+
+    def numbers_at(self, node: int) -> int | None:
+        """At which position a node takes the numbers of the rows that it adds up or updates, if it does."""
+        definition = self.step.view.nodes[node]
+        if definition.op in self.item.custom_ops or not definition.op.startswith(_ROWS_OPS):
+            return None
+        args = self.table.signature(definition).input_arg
+        return next((i for i, arg in enumerate(args) if arg.name in _NUMBERS), None)
 
     def kind(self, tensor: TensorName) -> int:
         """The type (a `DataType`) of a tensor; 0 for what a custom op gives.
@@ -89,6 +112,10 @@ class StepTensors:
     def is_float(self, tensor: TensorName) -> bool:
         """Is it known to be one of floats?"""
         return self.kind(tensor) in _FLOATS
+
+    def is_integer(self, tensor: TensorName) -> bool:
+        """Is it known to be one of integers that can number rows?"""
+        return self.kind(tensor) in INTEGERS
 
 
 @dataclass(frozen=True)

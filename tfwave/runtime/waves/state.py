@@ -115,9 +115,9 @@ def _flag() -> Any:
 
 
 def _nothing(gradient: KeptGradient) -> Any:
-    """Zeros; one alone where their number is not known."""
+    """Zeros; one for each length that is not known."""
     tensorflow = _tensorflow()
-    shape = gradient.shape if gradient.shape.is_fully_defined() else ()
+    shape = () if gradient.shape.rank is None else [1 if size is None else size for size in gradient.shape]
     with tensorflow.init_scope(), tensorflow.device(gradient.device):
         zeros = tensorflow.zeros(shape, gradient.dtype)
     return _variable(zeros, gradient.shape, gradient.device, "kept")

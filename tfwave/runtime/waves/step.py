@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from tfwave.errors import EnforcerError
 from tfwave.runtime.waves.targets import targets_noted
 
 
@@ -63,10 +64,18 @@ def trace_step(step: Callable[..., Any], args: Any, carried: Sequence[Any] = ())
             before. They may neither wait for an update nor follow from one.
 
     A variable that it makes lazily, at its first call, is made by the trace.
+
+    Raises:
+        EnforcerError: XLA is to compile it; what it calls may be compiled.
     """
     tensorflow: Any = import_module("tensorflow")
     nest = tensorflow.nest
     python = getattr(step, "python_function", step)
+    if getattr(step, "_jit_compile", None):
+        raise EnforcerError(
+            f"XLA is to compile the step '{python.__name__}', and would run all waves as it likes: make the "
+            "tf.function without jit_compile=True; functions that it calls may be compiled"
+        )
     specs = specs_of(args)
     count = len(carried)
     kept: list[Any] = []
