@@ -44,8 +44,8 @@ class _Judged:
 
     @property
     def waves(self) -> int:
-        """As many as are worth running: tick and tock, or one."""
-        return 2 if self.verdict.is_gain else 1
+        """As many as are worth running: tick and tock, or one; also where two do not fit with this batch."""
+        return 2 if self.verdict.is_gain and not self.step.is_too_large else 1
 
     @property
     def is_memory_bound(self) -> bool:
@@ -88,7 +88,8 @@ def waves_command(  # noqa: PLR0913, PLR0917
     """Tell whether waves of a captured step would help in a memory: tick-tock against one larger batch.
 
     Both by the model, each with the largest batch that fits. Exits with code 1 if no gain is expected. Says, too,
-    with which offset the pass tick_tock fits two waves of the captured batch into that memory.
+    with which offset the pass tick_tock fits two waves of the captured batch into that memory. A plan has the
+    number of waves that is worth running: two, or one with the reason.
 
     [bold]Examples[/bold]
 
@@ -111,7 +112,7 @@ def waves_command(  # noqa: PLR0913, PLR0917
         print_json(_document(judged))
     else:
         _print(judged)
-        _print_offset(step, graph or "TRAIN.pb", names, output)
+        _print_offset(step, graph or "TRAIN.pb", names, output if judged.waves > 1 else None)
         say_written(output)
     if not judged.verdict.is_gain:
         raise typer.Exit(1)

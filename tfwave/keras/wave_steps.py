@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from tfwave.capture.wave_offset import OffsetChoice
+from tfwave.capture.wave_choice import WaveChoice
 from tfwave.keras.ready import make_variables
 from tfwave.keras.steps import step_scope
 from tfwave.runtime.waves.function import WaveFunction
@@ -17,7 +17,8 @@ from tfwave.runtime.waves.step import TracedStep, trace_step
 class WaveSteps:
     """Takes the place of `model.train_function`: an iterator of batches goes in, logs come out.
 
-    1. A call takes one batch for each wave, and gives the logs of the last.
+    1. A call takes one batch for each wave, and gives the logs of the last. Where the number of waves is chosen,
+       it takes as many as for the most, and runs them in calls of that number.
     2. Metrics and the counters of random seeds are carried from wave to wave, as from step to step: all waves add
        to the model's own.
     3. Batches at the end of the data that are less than one for each wave are plain steps of wave 0. The wave after
@@ -25,7 +26,7 @@ class WaveSteps:
        (``"batch"``).
     """
 
-    def __init__(self, model: Any, options: WaveOptions, choice: OffsetChoice, state: WaveState) -> None:
+    def __init__(self, model: Any, options: WaveOptions, choice: WaveChoice, state: WaveState) -> None:
         self._model = model
         self._options = options
         self._choice = choice
@@ -47,13 +48,22 @@ class WaveSteps:
         step, waves = self._of(_spec(iterator, batches[0]), batches[0])
         given = [(batch,) for batch in batches]
         values = self._values()
-        if len(batches) == self._options.waves:
-            logs, values = waves(given, values)
-        else:
+        if len(batches) % self._choice.count:
             logs, values = self._run_rest(step, given, values)
+        else:
+            logs, values = self._run(waves, given, values)
         for variable, value in zip(self._carried, values, strict=True):
             variable.assign(value)
         return logs[-1]
+
+    def _run(self, waves: WaveFunction, given: Sequence[Any], values: Any) -> tuple[list[Any], Any]:
+        """Case 1."""
+        logs: list[Any] = []
+        count = self._choice.count
+        for first in range(0, len(given), count):
+            returned, values = waves(given[first : first + count], values)
+            logs += returned
+        return logs, values
 
     def _run_rest(self, step: TracedStep, given: Sequence[Any], values: Any) -> tuple[list[Any], Any]:
         """Case 3."""
