@@ -105,7 +105,7 @@ class TickTockCallback(Hooks):
             TfwaveError: the model cannot train in waves, or another one was trained with this callback.
         """
         del logs
-        check_waves(self.model, self._options.waves)
+        check_waves(self.model, self._options)
         if self._trained is not None and self._trained is not self.model:
             raise TfwaveError(
                 "this TickTockCallback holds the waves of another model: make one for each model"

@@ -52,7 +52,7 @@ class WaveSteps:
             logs, values = self._run_rest(step, given, values)
         else:
             logs, values = self._run(waves, given, values)
-        for variable, value in zip(self._carried, values, strict=True):
+        for variable, value in zip(self._parts(), values, strict=True):
             variable.assign(value)
         return logs[-1]
 
@@ -99,27 +99,43 @@ class WaveSteps:
     def _values(self) -> list[Any]:
         """Of what is carried."""
         tensorflow: Any = __import__("tensorflow")
-        return [tensorflow.convert_to_tensor(variable._value) for variable in self._carried]
+        return [tensorflow.convert_to_tensor(variable) for variable in self._parts()]
+
+    def _parts(self) -> list[Any]:
+        """The variables behind what is carried, those of a variable's replicas side by side."""
+        local = self._model.distribute_strategy.experimental_local_results
+        return [part for variable in self._carried for part in local(variable._value)]
 
     def _trace(self, spec: Any) -> TracedStep:
         tensorflow: Any = __import__("tensorflow")
-        make_variables(self._model, spec)
+        make_variables(self._model, tensorflow.nest.map_structure(_of_a_replica, spec))
         seeds = _seeds(self._model)
         self._carried = list({id(v): v for v in (*self._model.metrics_variables, *seeds)}.values())
         self._state.hold(seed._value for seed in seeds)
-        specs = [tensorflow.TensorSpec(v.shape, v.dtype) for v in self._carried]
+        specs = [tensorflow.TensorSpec(part.shape, part.dtype) for part in self._parts()]
         return trace_step(tensorflow.autograph.experimental.do_not_convert(self._step()), (spec,), specs)
 
     def _step(self) -> Callable[[Sequence[Any], Any], Any]:
-        model, carried = self._model, self._carried
+        tensorflow: Any = __import__("tensorflow")
+        model, carried, strategy = self._model, self._carried, self._model.distribute_strategy
+        count = strategy.num_replicas_in_sync
 
         def on_replica(values: Sequence[Any], batch: Any) -> Any:
-            with step_scope(carried, values, ()) as scope:
+            number = tensorflow.distribute.get_replica_context().replica_id_in_sync_group
+            replica = tensorflow.get_static_value(number)
+            with step_scope(carried, values[replica::count], ()) as scope:
                 logs = model.train_step(batch)
                 return logs, [scope.get_current_value(variable) for variable in carried]
 
         def step(values: Sequence[Any], batch: Any) -> Any:
-            return model.distribute_strategy.run(on_replica, args=(values, batch))
+            logs, state = strategy.run(on_replica, args=(values, batch))
+            parts = [part for value in state for part in strategy.experimental_local_results(value)]
+            return tensorflow.nest.map_structure(mean, logs), parts
+
+        def mean(value: Any) -> Any:
+            """Of the replicas, as Keras logs it."""
+            values = strategy.experimental_local_results(value)
+            return value if count == 1 else tensorflow.reduce_mean(values, axis=0)
 
         return step
 
@@ -141,6 +157,11 @@ def _spec(iterator: Any, batch: Any) -> Any:
     if hasattr(iterator, "element_spec"):
         return tensorflow.nest.map_structure(_without(tensorflow.OptionalSpec), iterator.element_spec)
     return tensorflow.nest.map_structure(_spec_of, batch)
+
+
+def _of_a_replica(spec: Any) -> Any:
+    """The `tf.TypeSpec` of what the first replica is given."""
+    return getattr(spec, "_value_specs", (spec,))[0]
 
 
 def _without(kind: Any) -> Callable[[Any], Any]:
