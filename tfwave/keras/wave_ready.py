@@ -1,7 +1,7 @@
 """Can a model train in waves? Who says no, says what to do."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from tfwave.distribute.mirrored import check_machines, is_mirrored
 from tfwave.errors import TfwaveError
@@ -15,7 +15,7 @@ def check_waves(model: Any, options: WaveOptions) -> None:
     Raises:
         TfwaveError: names what is at fault.
     """
-    kind: type[Any] = type(model)
+    kind = type(cast("object", model))
     if kind.__module__.startswith("tf_keras"):
         raise TfwaveError(
             f"waves under `fit` take the place of Keras 3's train function, and {kind.__name__} is of tf_keras: "
