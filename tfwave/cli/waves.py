@@ -107,15 +107,15 @@ def waves_command(  # noqa: PLR0913, PLR0917
       tfwave waves captured --memory 512MiB --json
     """
     loaded, limit = load_bundle(bundle), parse_size(memory)
-    use = StepUse(_counted_share(loaded) if compute_share is None else compute_share, sync_ms / 1e3)
     names = fetches or loaded.manifest.fetches
     training = training_of(loaded, graph, names)
     if device is None and not isinstance(training, str) and len(memory_devices(loaded)) > 1:
-        parts = PartitionWaves(loaded, training, limit, use.compute_share)
+        parts = PartitionWaves(loaded, training, limit, _use(loaded, compute_share, sync_ms).compute_share)
         write_plan(parts.plan, output, add_to)
         _tell(parts.document, parts.show, output, as_json=as_json)
         raise typer.Exit(int(parts.count.waves == 1))
     step = CapturedStep(captured_memory(loaded, device), training, limit)
+    use = _use(loaded, compute_share, sync_ms)
     judged = _Judged(loaded, step, use, compute_share is None, pace)
     write_plan(lambda: Plan(waves=step.planned(judged.verdict)), output, add_to)
 
@@ -136,6 +136,11 @@ def _tell(
         return
     show()
     say_written(output)
+
+
+def _use(bundle: Bundle, compute_share: float | None, sync_ms: float) -> StepUse:
+    """As given, or as counted."""
+    return StepUse(_counted_share(bundle) if compute_share is None else compute_share, sync_ms / 1e3)
 
 
 def _counted_share(bundle: Bundle) -> float:
