@@ -7,7 +7,9 @@ from tfwave.errors import PassError
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
-from tfwave.plan.waves import MOST_WAVES
+from tfwave.plan.match import check_graph
+from tfwave.plan.plan import Plan
+from tfwave.plan.waves import MOST_WAVES, Waves
 from tfwave.rewrite.waves.cells import find_cells, write_cells
 from tfwave.rewrite.waves.checks import check_step
 from tfwave.rewrite.waves.cycles import CycleTable, cycle_table
@@ -30,8 +32,8 @@ class TickTockPartitions(GraphPass):
     the partitions side by side, by the cycle table of the paper's section 3.3.
 
     1. Partitions are the devices that hold weights, numbered as the forward pass visits them. N waves are the
-       most, and what `waves=0` means; `tfwave.waves.count` finds fewer from a profile, where so many slow wave 0
-       or do not fit the memory (appendix B.2).
+       most, and what `waves=0` means; `tfwave waves` of a captured step finds fewer, where so many slow wave 0 or
+       do not fit the memory (appendix B.2).
     2. Wave 0 keeps its names and devices. Wave w has copies named ``tick_tock/<w>/<name>``, each w devices on: feed
        and fetch them as with tick_tock. So each device holds, besides its own partition, copies of those that the
        other waves pass there, with their optimizer slots. What gives a variable its first value gives it to all.
@@ -59,15 +61,25 @@ class TickTockPartitions(GraphPass):
     only or without a device, a backward pass that is placed elsewhere, collectives, and branches and loops of
     TensorFlow 1 on several partitions.
 
+    A plan of `tfwave waves` says `waves`, and fits one graph.
+
     Raises:
-        PassError: a number of waves below 0, or above that of partitions or 64.
+        PassError: a number of waves below 0, or above that of partitions or 64, or not that of the plan.
+        PlanError: the plan was made for another graph.
     """
 
     waves: int = 0
     boundary: tuple[str, ...] = ()
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
-        """Refuse options out of range."""
+        """Take what a plan says, and refuse options out of range."""
+        if self._planned is not None:
+            if self.waves not in (0, self._planned.count):
+                raise PassError(
+                    f"{self.name}: waves is {self.waves}, and the plan says {self._planned.count}: leave it out"
+                )
+            object.__setattr__(self, "waves", self._planned.count)
         if not 0 <= self.waves <= MOST_WAVES:
             raise PassError(
                 f"tick_tock_partitions: waves is {self.waves}, it must be 0 (all) to {MOST_WAVES}"
@@ -82,6 +94,8 @@ class TickTockPartitions(GraphPass):
         if self.waves == 1 or has_waves(graph.view, graph.author):
             return
         check_fetches(graph.item, self.name)
+        if self._planned is not None:
+            check_graph(self._planned.graph, graph.view)
         training = Training.of(graph.item, graph.view, self.boundary)
         check_step(graph.item, training)
         partitions = Partitions.of(training)
@@ -100,6 +114,10 @@ class TickTockPartitions(GraphPass):
         )
         writer.remark()
         _remark(graph, partitions, table)
+
+    @property
+    def _planned(self) -> Waves | None:
+        return self.plan.waves if self.plan is not None else None
 
     def _table(self, partitions: int) -> CycleTable:
         most = min(partitions, MOST_WAVES)

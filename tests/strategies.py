@@ -11,3 +11,7 @@ class OneDeviceStrategy:
 
 class ParameterServerStrategy:
     _is_parameter_server_strategy_v2 = True
+
+
+class CollectiveAllReduceStrategy:
+    """That is what TensorFlow's `MultiWorkerMirroredStrategy` is called."""

@@ -54,7 +54,7 @@ def batches(rows: int, count: int = BATCHES) -> Iterable[Batch]:
         yield (draw.standard_normal((rows, WIDTH), np.float32), draw.standard_normal((rows, 8), np.float32))
 
 
-def by_fit(offset: Any, rows: int = ROWS, plan: Any = None) -> dict[str, Any]:
+def by_fit(offset: Any, rows: int = ROWS, plan: Any = None, waves: Any = None) -> dict[str, Any]:
     """A Keras model with statistics and random numbers."""
     keras.backend.clear_session()  # names of layers, and with them the graph, as in a process of its own
     keras.utils.set_random_seed(5)
@@ -62,8 +62,10 @@ def by_fit(offset: Any, rows: int = ROWS, plan: Any = None) -> dict[str, Any]:
     half = [[layers.Dense(WIDTH), *(layers.Activation("tanh") for _ in range(LAYERS))] for _ in range(2)]
     ends = [layers.Dense(8), layers.BatchNormalization(), layers.Dropout(0.25)]
     model = keras.Sequential([keras.Input((WIDTH,)), *half[0], *half[1], *ends])
-    model.compile(keras.optimizers.Adam(0.001), "mse", metrics=["mae"], steps_per_execution=2)
-    callback = TickTockCallback(offset=offset, plan=plan)
+    model.compile(
+        keras.optimizers.Adam(0.001), "mse", metrics=["mae"], steps_per_execution=1 if waves == 1 else 2
+    )
+    callback = TickTockCallback(waves, offset=offset, plan=plan)
     spec = tf.TensorSpec((rows, WIDTH)), tf.TensorSpec((rows, 8))
     data = tf.data.Dataset.from_generator(lambda: batches(rows), output_signature=spec)
     heard: list[Any] = []
@@ -169,6 +171,17 @@ def compared(train: Callable[[Any], dict[str, Any]], lines: Lines) -> dict[str, 
     return {"chosen": chosen, "said": said, "given": train(chosen["offset"])}
 
 
+def counted(lines: Lines) -> dict[str, Any]:
+    """The number as it is chosen, whatever it is, and given."""
+    lines.said.clear()
+    chosen = by_fit(None, ROWS // 8, waves="auto")
+    said = [line for line in lines.said if "waves=" in line]
+    gc.collect()
+    waves = json.loads(chosen["plan"])["waves"]
+    given = by_fit(waves["offset"], ROWS // 8, waves=waves["count"])
+    return {"chosen": chosen, "said": said, "given": given, "waves": waves}
+
+
 def planned(text: str) -> dict[str, Any]:
     """The plan that was chosen, from its file; for the same model, and with another batch."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -196,6 +209,8 @@ def main() -> None:
     logging.getLogger("tfwave").setLevel(logging.INFO)
     found: dict[str, Any] = {"limit": pool_limit()}
     found["fit"] = compared(by_fit, lines)
+    gc.collect()
+    found["counted"] = counted(lines)
     gc.collect()
     found["planned"] = planned(found["fit"]["chosen"]["plan"])
     gc.collect()

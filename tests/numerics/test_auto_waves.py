@@ -46,6 +46,18 @@ def test_the_steps_that_are_measured_leave_nothing_behind(found: dict[str, Any],
     assert len(chosen["losses"]) == {"fit": EPOCHS * (CALLS + 1), "loop": BATCHES}[way]
 
 
+def test_the_number_that_is_chosen_trains_as_that_number(found: dict[str, Any]) -> None:
+    """Two waves or plain training, as busy as the cores are: bit for bit, and with the reason."""
+    counted = found["counted"]
+    waves, (line,) = counted["waves"], counted["said"]
+    assert waves["count"] in (1, 2)
+    assert line.startswith(f"tfwave: waves='auto' is {waves['count']}, ")
+    assert line.endswith(waves["verdict"])
+    assert counted["chosen"]["bits"] == counted["given"]["bits"]
+    assert counted["chosen"]["losses"][-1] == counted["given"]["losses"][-1]
+    assert len(counted["chosen"]["losses"]) == EPOCHS * (CALLS + 1)
+
+
 def test_what_was_chosen_is_kept_as_a_plan(found: dict[str, Any]) -> None:
     chosen, planned = found["fit"]["chosen"], found["planned"]
     assert json.loads(chosen["plan"])["waves"]["offset"] == chosen["offset"]

@@ -9,12 +9,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from tests.numerics.corpus.sample import same_bits
 from tests.numerics.keras_waves import dataset, dense, files_with, in_doubles, mixed, sequences
 from tests.numerics.waves import batches
+from tests.strategies import CollectiveAllReduceStrategy
 from tfwave.errors import PassError, TfwaveError
 from tfwave.keras import TickTockCallback
+from tfwave.keras.wave_ready import check_waves
+from tfwave.runtime.waves.options import WaveOptions
 
 pytestmark = pytest.mark.tensorflow
 
@@ -190,6 +194,16 @@ def test_what_cannot_train_in_waves_is_refused(case: str) -> None:
     wait_for_plain_steps(model)
     if case != "xla":
         model.fit(dataset(batches(4)), verbose=0)
+
+
+def test_other_kinds_of_models_are_refused_with_the_reason() -> None:
+    """Before Keras can fail on them: it asks a strategy of several machines for these."""
+    model: Any = dense("sgd")
+    model._distribute_strategy = CollectiveAllReduceStrategy()
+    with pytest.raises(TfwaveError, match=r"trains on several machines, .* on one machine"):
+        check_waves(model, WaveOptions())
+    with pytest.raises(TfwaveError, match=r"Sequential is of tf_keras: train it in a loop of your own"):
+        check_waves(tf_keras.Sequential(), WaveOptions())
 
 
 def test_options_out_of_range_are_refused() -> None:

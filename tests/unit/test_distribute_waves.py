@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 import tfwave
-from tests.strategies import MirroredStrategy, OneDeviceStrategy, ParameterServerStrategy
+from tests.strategies import (
+    CollectiveAllReduceStrategy,
+    MirroredStrategy,
+    OneDeviceStrategy,
+    ParameterServerStrategy,
+)
 from tfwave.distribute.in_waves import InWaves
 from tfwave.errors import EnforcerError, PassError
 from tfwave.runtime.waves.options import WaveOptions
@@ -29,6 +34,15 @@ def test_other_strategies_have_no_waves() -> None:
         assert vars(strategy) == {}
 
 
+def test_several_machines_are_refused_with_the_reason() -> None:
+    strategy = CollectiveAllReduceStrategy()
+    for give in (tfwave.distribute.waves, tfwave.distribute.wrap):
+        with pytest.raises(
+            EnforcerError, match=r"MultiWorkerMirroredStrategy trains on several machines, .* for ever"
+        ):
+            give(strategy, waves=2)
+
+
 def test_a_wave_is_not_enough() -> None:
     for waves in (0, 65):
         with pytest.raises(PassError, match=f"waves is {waves}"):
@@ -45,7 +59,7 @@ def test_an_offset_is_chosen_in_a_limited_pool_for_one_replica(monkeypatch: pyte
         tfwave.distribute.waves(strategy, offset="auto")
     with pytest.raises(PassError, match="known for 2 waves, not for 1: take waves=2"):
         tfwave.distribute.waves(strategy, 1, offset="auto")
-    monkeypatch.setattr("tfwave.capture.wave_offset.pool_limit", lambda: 1000)
+    monkeypatch.setattr("tfwave.capture.wave_choice.pool_limit", lambda: 1000)
     strategy.num_replicas_in_sync = 2
     with pytest.raises(EnforcerError, match="known for one replica, not for 2: give the offset as a number"):
         tfwave.distribute.waves(strategy, offset="auto")

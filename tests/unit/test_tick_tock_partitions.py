@@ -12,10 +12,14 @@ from tests.parted import by_device, cells_of, device, parted
 from tests.rewrites import check_rewrite, edges
 from tests.steps import FLOAT, Builder
 from tests.unit.test_functions import func
-from tfwave.errors import GraphError, PassError
+from tfwave.errors import GraphError, PassError, PlanError
 from tfwave.graph.item import GraphItem
+from tfwave.graph.verify import verify
 from tfwave.passes.base import PassResult
 from tfwave.passes.text import parse_pipeline
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.plan import Plan
+from tfwave.plan.waves import Waves
 from tfwave.proto.tensorflow_pb2 import (
     DT_BOOL,
     DT_FLOAT,
@@ -202,6 +206,16 @@ def test_waves_are_cut_after_they_are_written_and_written_once() -> None:
 def test_one_wave_is_the_step_itself() -> None:
     item = item_of(parted(2))
     assert TickTockPartitions(1)(item).item is item
+
+
+def test_a_plan_says_the_number_for_its_graph() -> None:
+    item = item_of(parted())
+    plan = Plan(waves=Waves(graph_print(verify(item)), 2, 0.0, 1000, 900))
+    assert TickTockPartitions(plan=plan)(item).item.graph == TickTockPartitions(2)(item).item.graph
+    with pytest.raises(PassError, match="waves is 3, and the plan says 2: leave it out"):
+        TickTockPartitions(3, plan=plan)
+    with pytest.raises(PlanError, match="made for another graph"):
+        TickTockPartitions(plan=plan)(item_of(parted(4)))
 
 
 def test_the_text_form() -> None:

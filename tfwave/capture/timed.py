@@ -24,6 +24,13 @@ class StepTime:
     seconds: float
     core_seconds: float | None
 
+    @property
+    def compute_share(self) -> float | None:
+        """Of this machine's cores, that were kept busy, at most 1; None: not known."""
+        if self.core_seconds is None:
+            return None
+        return min(1.0, self.core_seconds / (self.seconds * (os.cpu_count() or 1)))
+
 
 @dataclass(frozen=True)
 class TracedStep:

@@ -12,12 +12,12 @@ from tfwave.graph.functions.nodes import ARG_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
 from tfwave.passes.text import build_pass
-from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.waves import Waves
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
 from tfwave.rewrite.waves.training import Training
-from tfwave.waves.fit import fitting_offset, least_room, pool_needs
+from tfwave.waves.fit import fitting_offset, pool_needs
 from tfwave.waves.needs import PoolNeeds
+from tfwave.waves.number import planned_waves
 from tfwave.waves.verdict import WaveVerdict
 
 
@@ -47,25 +47,20 @@ class CapturedStep:
         except PlanError as error:
             return str(error)
 
+    @property
+    def is_too_large(self) -> bool:
+        """Is it known that two waves of it fit at no offset?"""
+        return not isinstance(self.training, str) and isinstance(self.offset, str)
+
     def planned(self, verdict: WaveVerdict) -> Waves:
-        """Two waves of the captured batch at this offset, as a section of a plan; what it promises is `verdict`'s.
+        """As many waves of the captured batch as are worth running, as a section of a plan.
 
         Raises:
-            PlanError: there is no offset; says why.
+            PlanError: there is no graph to plan for; says why.
         """
-        if isinstance(self.training, str) or isinstance(self.offset, str):
-            raise PlanError(f"there are no waves to plan: {self.offset}")
-        return Waves(
-            graph=graph_print(self.training.step.view),
-            count=2,
-            offset=self.offset,
-            limit_bytes=self.limit,
-            needed_bytes=least_room(self.training, self.found.memory, self.offset, self.found.others or 0),
-            speedup=verdict.best.speedup,
-            speedup_low=verdict.low,
-            speedup_high=verdict.high,
-            verdict=verdict.text,
-        )
+        if isinstance(self.training, str):
+            raise PlanError(f"there are no waves to plan: {self.training}")
+        return planned_waves(self.training, verdict, self.needs, self.limit, self.found.others or 0)
 
     @property
     def passes(self) -> str | None:

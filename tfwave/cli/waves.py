@@ -1,6 +1,6 @@
 """`tfwave waves`: whether waves of a captured step would gain anything in a memory, before they run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +11,10 @@ import typer
 
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import captured_memory
+from tfwave.bundle.memory.captured import memory_devices
 from tfwave.cli.inputs import Fetches
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.partition_waves import PartitionWaves
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.wave_step import CapturedStep, training_of
 from tfwave.errors import BundleError
@@ -44,8 +46,8 @@ class _Judged:
 
     @property
     def waves(self) -> int:
-        """As many as are worth running: tick and tock, or one."""
-        return 2 if self.verdict.is_gain else 1
+        """As many as are worth running: tick and tock, or one; also where two do not fit with this batch."""
+        return 2 if self.verdict.is_gain and not self.step.is_too_large else 1
 
     @property
     def is_memory_bound(self) -> bool:
@@ -88,7 +90,11 @@ def waves_command(  # noqa: PLR0913, PLR0917
     """Tell whether waves of a captured step would help in a memory: tick-tock against one larger batch.
 
     Both by the model, each with the largest batch that fits. Exits with code 1 if no gain is expected. Says, too,
-    with which offset the pass tick_tock fits two waves of the captured batch into that memory.
+    with which offset the pass tick_tock fits two waves of the captured batch into that memory. A plan has the
+    number of waves that is worth running: two, or one with the reason.
+
+    Of a step on several devices, with its graph, tells how many batches may pass them at once, for the pass
+    tick_tock_partitions: as many as fit, less those that slow the first one. CPU devices share the memory evenly.
 
     [bold]Examples[/bold]
 
@@ -100,21 +106,41 @@ def waves_command(  # noqa: PLR0913, PLR0917
 
       tfwave waves captured --memory 512MiB --json
     """
-    loaded = load_bundle(bundle)
-    found = captured_memory(loaded, device)
-    use = StepUse(_counted_share(loaded) if compute_share is None else compute_share, sync_ms / 1e3)
+    loaded, limit = load_bundle(bundle), parse_size(memory)
     names = fetches or loaded.manifest.fetches
-    step = CapturedStep(found, training_of(loaded, graph, names), parse_size(memory))
+    training = training_of(loaded, graph, names)
+    if device is None and not isinstance(training, str) and len(memory_devices(loaded)) > 1:
+        parts = PartitionWaves(loaded, training, limit, _use(loaded, compute_share, sync_ms).compute_share)
+        write_plan(parts.plan, output, add_to)
+        _tell(parts.document, parts.show, output, as_json=as_json)
+        raise typer.Exit(int(parts.count.waves == 1))
+    step = CapturedStep(captured_memory(loaded, device), training, limit)
+    use = _use(loaded, compute_share, sync_ms)
     judged = _Judged(loaded, step, use, compute_share is None, pace)
     write_plan(lambda: Plan(waves=step.planned(judged.verdict)), output, add_to)
-    if as_json:
-        print_json(_document(judged))
-    else:
+
+    def show() -> None:
         _print(judged)
-        _print_offset(step, graph or "TRAIN.pb", names, output)
-        say_written(output)
+        _print_offset(step, graph or "TRAIN.pb", names, output if judged.waves > 1 else None)
+
+    _tell(lambda: _document(judged), show, output, as_json=as_json)
     if not judged.verdict.is_gain:
         raise typer.Exit(1)
+
+
+def _tell(
+    document: Callable[[], Any], show: Callable[[], None], output: Path | None, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(document())
+        return
+    show()
+    say_written(output)
+
+
+def _use(bundle: Bundle, compute_share: float | None, sync_ms: float) -> StepUse:
+    """As given, or as counted."""
+    return StepUse(_counted_share(bundle) if compute_share is None else compute_share, sync_ms / 1e3)
 
 
 def _counted_share(bundle: Bundle) -> float:

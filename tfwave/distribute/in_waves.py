@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfwave.capture.wave_offset import OffsetChoice
+from tfwave.capture.wave_choice import WaveChoice
 from tfwave.distribute.mirrored import waves_of
 from tfwave.errors import EnforcerError
 from tfwave.plan.plan import Plan
@@ -26,7 +26,7 @@ class InWaves:
         self._step = step
         self._strategy = strategy
         self._options = options
-        self._choice = OffsetChoice(options)
+        self._choice = WaveChoice(options)
         self._state = WaveState()
         self._traced: dict[str, TracedStep] = {}
         self._functions: dict[str, WaveFunction] = {}
@@ -34,8 +34,8 @@ class InWaves:
 
     @property
     def waves(self) -> int:
-        """How many batches a call trains."""
-        return self._options.waves
+        """How many batches a call trains; of "auto", before the first call has chosen, the most."""
+        return self._choice.count
 
     @property
     def offset(self) -> float | None:
@@ -66,13 +66,18 @@ class InWaves:
         given = [self._arguments(batch) for batch in batches]
         kinds = [repr(specs_of(args)) for args in given]
         if len(given) == self.waves and len(set(kinds)) == 1:
-            return self._function(kinds[0], given[0])(given)[0]
+            return self._run(self._function(kinds[0], given[0]), given)
         return self._run_rest(given, kinds)
 
     def begin_anew(self) -> None:
         """Let all waves go on from the weights that wave 0 has: for a call after a restore of those alone."""
         self._state.follow()
         self._state.begin_anew()
+
+    def _run(self, function: WaveFunction, given: Sequence[Any]) -> list[Any]:
+        """In calls of as many waves as there are now: the number may have been chosen by these batches."""
+        calls = [given[first : first + self.waves] for first in range(0, len(given), self.waves)]
+        return [result for call in calls for result in function(call)[0]]
 
     def _arguments(self, batch: Any) -> tuple[Any, ...]:
         python = getattr(self._step, "python_function", self._step)
@@ -138,7 +143,8 @@ def in_waves(step: Callable[..., Any], *, strategy: Any) -> InWaves:
     6. With ``offset="auto"`` the first call of all waves runs four steps more, on copies of the variables, for the
        least offset with which two waves fit into the CPU's pool; `InWaves.offset` has it from then on, for all
        batches. What is trained is the same as with that number, bit for bit. The step runs outside of a
-       `tf.function` then, and changes nothing but variables.
+       `tf.function` then, and changes nothing but variables. ``waves="auto"`` chooses the number by the same steps,
+       and `InWaves.waves` has it from then on.
 
     Args:
         step: a `tf.function`, or its Python function, that calls ``strategy.run``. It takes the batch; one of

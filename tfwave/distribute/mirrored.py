@@ -2,10 +2,10 @@
 
 from typing import Any, Literal, TypeVar
 
-from tfwave.capture.wave_offset import check_pool
+from tfwave.capture.wave_choice import check_pool
 from tfwave.errors import EnforcerError
 from tfwave.plan.given import GivenPlan
-from tfwave.runtime.waves.options import Offset, WaveOptions
+from tfwave.runtime.waves.options import Number, Offset, WaveOptions
 
 Average = Literal["wave", "batch"]
 
@@ -15,7 +15,7 @@ _Strategy = TypeVar("_Strategy")
 
 def waves(
     strategy: _Strategy,
-    waves: int | None = None,
+    waves: Number | None = None,
     *,
     average: Average = "wave",
     offset: Offset | None = None,
@@ -27,7 +27,9 @@ def waves(
 
     Args:
         strategy: a `tf.distribute.MirroredStrategy`.
-        waves: how many batches a call trains, 2 to 64; 2 if nothing says otherwise.
+        waves: how many batches a call trains, 2 to 64; 2 if nothing says otherwise. "auto" chooses the offset, too:
+            two waves if, by the first call's step, they gain over one larger batch in the CPU's pool and fit with
+            this batch; else one, which is plain training, with a warning that says why.
         average: of gradients, "wave" (Wavelet's Eq. 1) or "batch" (as one large batch); see `in_waves`.
         offset: the share of a wave's backward pass, 0 to 1, after which the next wave begins, 0 if nothing says
             otherwise; "auto" is the least with which two waves of one replica fit into the CPU's pool
@@ -36,10 +38,10 @@ def waves(
             The first call raises a `PlanError` where the step is not the one that was planned.
 
     Raises:
-        EnforcerError: no such strategy, a second time, or one wave; or an offset of "auto" without a limited pool,
-            or for several replicas.
-        PassError: waves, average or offset out of range or beside a plan, or an offset of "auto" for other than
-            two waves.
+        EnforcerError: no such strategy, or one of several machines, a second time, or one wave that no plan says;
+            or "auto" without a limited pool, or for several replicas.
+        PassError: waves, average or offset out of range or beside a plan, an offset of "auto" for other than two
+            waves, or one in numbers beside waves of "auto".
         PlanError: no such plan, or one without waves.
     """
     options = WaveOptions.given(waves, average, offset, plan)
@@ -63,19 +65,34 @@ def waves_of(strategy: Any) -> WaveOptions:
     return options
 
 
+def check_machines(strategy: Any) -> None:
+    """Refuse a strategy of several machines.
+
+    Raises:
+        EnforcerError: it is one; says why it has no waves.
+    """
+    if any(kind.__name__ == "CollectiveAllReduceStrategy" for kind in type(strategy).__mro__):
+        raise EnforcerError(
+            "a MultiWorkerMirroredStrategy trains on several machines, and its reductions meet only while all make "
+            "the same calls: nothing tells one how many batches the others have for their waves, and all would "
+            "wait for ever for the one that runs fewer: take a tf.distribute.MirroredStrategy on one machine"
+        )
+
+
 def is_mirrored(strategy: Any) -> bool:
     """Is it a `tf.distribute.MirroredStrategy`?"""
     return any(kind.__name__ == "MirroredStrategy" for kind in type(strategy).__mro__)
 
 
 def _check(strategy: Any, options: WaveOptions) -> None:
+    check_machines(strategy)
     if not is_mirrored(strategy):
         raise EnforcerError(
             f"a {type(strategy).__name__} cannot train in waves: give a tf.distribute.MirroredStrategy"
         )
     if hasattr(strategy, _ATTRIBUTE):
         raise EnforcerError("this strategy has its waves already: give them once")
-    if options.waves == 1:
+    if options.waves == 1 and options.planned is None:
         raise EnforcerError("one wave is plain training: give waves=2")
     check_pool(options)
     if options.is_auto and strategy.num_replicas_in_sync > 1:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any, TypeVar, overload
 
-from tfwave.distribute.mirrored import Average, is_mirrored, waves
+from tfwave.distribute.mirrored import Average, check_machines, is_mirrored, waves
 from tfwave.distribute.ordering import Enforcer, order
 from tfwave.errors import EnforcerError
 from tfwave.plan.given import GivenPlan
 from tfwave.runtime.control.credentials import Credentials
-from tfwave.runtime.waves.options import Offset
+from tfwave.runtime.waves.options import Number, Offset
 
 _Product = Callable[..., Any]
 _Strategy = TypeVar("_Strategy")
@@ -30,7 +30,7 @@ def wrap(
 def wrap(
     strategy: _Strategy,
     *,
-    waves: int | None = ...,
+    waves: Number | None = ...,
     average: Average = ...,
     offset: Offset | None = ...,
     plan: GivenPlan | None = ...,
@@ -43,9 +43,10 @@ def wrap(strategy: _Strategy, **options: Any) -> _Strategy:
 
     Raises:
         EnforcerError: an option that is for the other kind of strategy, whatever its value, a `MirroredStrategy`
-            without `waves` and `plan`, or as `order` and `waves` say.
+            without `waves` and `plan`, a strategy of several machines, or as `order` and `waves` say.
         PassError, EnvironmentUnsupported: as `waves` and `order` say.
     """
+    check_machines(strategy)
     kind = type(strategy).__name__
     if not is_mirrored(strategy):
         _refuse(options, waves, order, f"is for the waves of a MirroredStrategy, and this is a {kind}")

@@ -3,7 +3,7 @@
 import threading
 from typing import Any
 
-from tfwave.capture.wave_offset import OffsetChoice
+from tfwave.capture.wave_choice import WaveChoice
 from tfwave.errors import TfwaveError
 from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
@@ -11,7 +11,7 @@ from tfwave.keras.wave_ready import check_waves
 from tfwave.keras.wave_steps import WaveSteps
 from tfwave.plan.given import GivenPlan
 from tfwave.plan.plan import Plan
-from tfwave.runtime.waves.options import Offset, WaveOptions
+from tfwave.runtime.waves.options import Number, Offset, WaveOptions
 from tfwave.runtime.waves.state import WaveState
 
 
@@ -40,11 +40,15 @@ class TickTockCallback(Hooks):
        but variables. The first call runs four steps more, on copies of the variables: what is trained is the same
        as with that offset as a number, bit for bit. It is chosen once, by the first batch and by what is in the
        pool then. Where two waves fit at no offset, `fit` raises a `PlanError`.
+    8. ``waves="auto"`` chooses the number, too, by the same steps and by how busy they kept the cores: two waves if
+       they gain over one larger batch in that pool and fit with this batch, else one, which is plain training, with
+       a warning that says why (`plan.waves.verdict`). Compile with ``steps_per_execution=2``. See
+       `tfwave.waves.verdict.judge_waves`.
     """
 
     def __init__(
         self,
-        waves: int | None = None,
+        waves: Number | None = None,
         average: str = "wave",
         offset: Offset | None = None,
         *,
@@ -53,7 +57,7 @@ class TickTockCallback(Hooks):
         """Say how many waves, and what they average.
 
         Args:
-            waves: batches of a call, 1 to 64; 2 if nothing says otherwise.
+            waves: batches of a call, 1 to 64; 2 if nothing says otherwise. ``"auto"``: two or one; see point 8.
             average: ``"wave"`` or ``"batch"``.
             offset: the share of a wave's backward pass, 0 to 1, after which the next begins; 0, the default, is the
                 paper's. ``"auto"`` is the least with which two waves fit into the CPU's pool; see point 7.
@@ -61,13 +65,14 @@ class TickTockCallback(Hooks):
                 Where the model's step is not the one that was planned, `fit` raises a `PlanError`.
 
         Raises:
-            PassError: a value out of range, beside a plan, or "auto" for other than two waves.
+            PassError: a value out of range, beside a plan, or "auto" for other than two waves, or an offset in
+                numbers beside waves of "auto".
             PlanError: no such plan, or one without waves.
-            EnforcerError: the offset is "auto", and the CPU's pool has no limit.
+            EnforcerError: something is "auto", and the CPU's pool has no limit.
         """
         super().__init__()
         self._options = WaveOptions.given(waves, average, offset, plan)
-        self._choice = OffsetChoice(self._options)
+        self._choice = WaveChoice(self._options)
         self._state = WaveState()
         self._trained: Any = None
         self._before: Any = None
@@ -101,7 +106,7 @@ class TickTockCallback(Hooks):
             TfwaveError: the model cannot train in waves, or another one was trained with this callback.
         """
         del logs
-        check_waves(self.model, self._options.waves)
+        check_waves(self.model, self._options)
         if self._trained is not None and self._trained is not self.model:
             raise TfwaveError(
                 "this TickTockCallback holds the waves of another model: make one for each model"

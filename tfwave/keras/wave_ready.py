@@ -1,33 +1,52 @@
 """Can a model train in waves? Who says no, says what to do."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
+from tfwave.distribute.mirrored import check_machines, is_mirrored
 from tfwave.errors import TfwaveError
 from tfwave.keras.ready import check_keras, optimizers_of
+from tfwave.runtime.waves.options import WaveOptions
 
 
-def check_waves(model: Any, waves: int) -> None:
+def check_waves(model: Any, options: WaveOptions) -> None:
     """Refuse a model that `fit` would not train in waves, or otherwise than it was compiled.
 
     Raises:
         TfwaveError: names what is at fault.
     """
+    kind = type(cast("object", model))
+    if kind.__module__.startswith("tf_keras"):
+        raise TfwaveError(
+            f"waves under `fit` take the place of Keras 3's train function, and {kind.__name__} is of tf_keras: "
+            "train it in a loop of your own, with tfwave.distribute.in_waves"
+        )
     check_keras(model)
-    for fault in _faults(model, waves):
+    check_machines(model.distribute_strategy)
+    for fault in _faults(model, options):
         raise TfwaveError(f"the model '{model.name}' {fault}")
 
 
-def _faults(model: Any, waves: int) -> Iterator[str]:
-    yield from _ways_of_running(model, waves)
+def _faults(model: Any, options: WaveOptions) -> Iterator[str]:
+    yield from _strategy(model, options)
+    yield from _ways_of_running(model, options.waves)
     yield from _optimizers(model)
+
+
+def _strategy(model: Any, options: WaveOptions) -> Iterator[str]:
+    replicas = model.distribute_strategy.num_replicas_in_sync
+    if model._distribute_strategy is not None and not is_mirrored(model.distribute_strategy):
+        name = type(model.distribute_strategy).__name__
+        yield (
+            f"belongs to a {name}, and waves under `fit` are for one device or a MirroredStrategy: make it outside "
+            "of strategies"
+        )
+    if options.is_auto and replicas > 1:
+        yield f"has {replicas} replicas, and 'auto' is known for one: give waves and offset as numbers"
 
 
 def _ways_of_running(model: Any, waves: int) -> Iterator[str]:
     steps = model.steps_per_execution
-    if model._distribute_strategy is not None:
-        name = type(model.distribute_strategy).__name__
-        yield f"belongs to a {name}, and waves under `fit` are for one device: make it outside of strategies"
     if steps != waves:
         yield (
             f"has steps_per_execution={steps!r}, and an execution of {waves} waves takes {waves} batches: "

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from tfwave.capture.wave_offset import OffsetChoice
+from tfwave.capture.wave_choice import WaveChoice
 from tfwave.keras.ready import make_variables
 from tfwave.keras.steps import step_scope
 from tfwave.runtime.waves.function import WaveFunction
@@ -17,7 +17,8 @@ from tfwave.runtime.waves.step import TracedStep, trace_step
 class WaveSteps:
     """Takes the place of `model.train_function`: an iterator of batches goes in, logs come out.
 
-    1. A call takes one batch for each wave, and gives the logs of the last.
+    1. A call takes one batch for each wave, and gives the logs of the last. Where the number of waves is chosen,
+       it takes as many as for the most, and runs them in calls of that number.
     2. Metrics and the counters of random seeds are carried from wave to wave, as from step to step: all waves add
        to the model's own.
     3. Batches at the end of the data that are less than one for each wave are plain steps of wave 0. The wave after
@@ -25,7 +26,7 @@ class WaveSteps:
        (``"batch"``).
     """
 
-    def __init__(self, model: Any, options: WaveOptions, choice: OffsetChoice, state: WaveState) -> None:
+    def __init__(self, model: Any, options: WaveOptions, choice: WaveChoice, state: WaveState) -> None:
         self._model = model
         self._options = options
         self._choice = choice
@@ -47,13 +48,22 @@ class WaveSteps:
         step, waves = self._of(_spec(iterator, batches[0]), batches[0])
         given = [(batch,) for batch in batches]
         values = self._values()
-        if len(batches) == self._options.waves:
-            logs, values = waves(given, values)
-        else:
+        if len(batches) % self._choice.count:
             logs, values = self._run_rest(step, given, values)
-        for variable, value in zip(self._carried, values, strict=True):
+        else:
+            logs, values = self._run(waves, given, values)
+        for variable, value in zip(self._parts(), values, strict=True):
             variable.assign(value)
         return logs[-1]
+
+    def _run(self, waves: WaveFunction, given: Sequence[Any], values: Any) -> tuple[list[Any], Any]:
+        """Case 1."""
+        logs: list[Any] = []
+        count = self._choice.count
+        for first in range(0, len(given), count):
+            returned, values = waves(given[first : first + count], values)
+            logs += returned
+        return logs, values
 
     def _run_rest(self, step: TracedStep, given: Sequence[Any], values: Any) -> tuple[list[Any], Any]:
         """Case 3."""
@@ -89,27 +99,43 @@ class WaveSteps:
     def _values(self) -> list[Any]:
         """Of what is carried."""
         tensorflow: Any = __import__("tensorflow")
-        return [tensorflow.convert_to_tensor(variable._value) for variable in self._carried]
+        return [tensorflow.convert_to_tensor(variable) for variable in self._parts()]
+
+    def _parts(self) -> list[Any]:
+        """The variables behind what is carried, those of a variable's replicas side by side."""
+        local = self._model.distribute_strategy.experimental_local_results
+        return [part for variable in self._carried for part in local(variable._value)]
 
     def _trace(self, spec: Any) -> TracedStep:
         tensorflow: Any = __import__("tensorflow")
-        make_variables(self._model, spec)
+        make_variables(self._model, tensorflow.nest.map_structure(_of_a_replica, spec))
         seeds = _seeds(self._model)
         self._carried = list({id(v): v for v in (*self._model.metrics_variables, *seeds)}.values())
         self._state.hold(seed._value for seed in seeds)
-        specs = [tensorflow.TensorSpec(v.shape, v.dtype) for v in self._carried]
+        specs = [tensorflow.TensorSpec(part.shape, part.dtype) for part in self._parts()]
         return trace_step(tensorflow.autograph.experimental.do_not_convert(self._step()), (spec,), specs)
 
     def _step(self) -> Callable[[Sequence[Any], Any], Any]:
-        model, carried = self._model, self._carried
+        tensorflow: Any = __import__("tensorflow")
+        model, carried, strategy = self._model, self._carried, self._model.distribute_strategy
+        count = strategy.num_replicas_in_sync
 
         def on_replica(values: Sequence[Any], batch: Any) -> Any:
-            with step_scope(carried, values, ()) as scope:
+            number = tensorflow.distribute.get_replica_context().replica_id_in_sync_group
+            replica = tensorflow.get_static_value(number)
+            with step_scope(carried, values[replica::count], ()) as scope:
                 logs = model.train_step(batch)
                 return logs, [scope.get_current_value(variable) for variable in carried]
 
         def step(values: Sequence[Any], batch: Any) -> Any:
-            return model.distribute_strategy.run(on_replica, args=(values, batch))
+            logs, state = strategy.run(on_replica, args=(values, batch))
+            parts = [part for value in state for part in strategy.experimental_local_results(value)]
+            return tensorflow.nest.map_structure(mean, logs), parts
+
+        def mean(value: Any) -> Any:
+            """Of the replicas, as Keras logs it."""
+            values = strategy.experimental_local_results(value)
+            return value if count == 1 else tensorflow.reduce_mean(values, axis=0)
 
         return step
 
@@ -131,6 +157,11 @@ def _spec(iterator: Any, batch: Any) -> Any:
     if hasattr(iterator, "element_spec"):
         return tensorflow.nest.map_structure(_without(tensorflow.OptionalSpec), iterator.element_spec)
     return tensorflow.nest.map_structure(_spec_of, batch)
+
+
+def _of_a_replica(spec: Any) -> Any:
+    """The `tf.TypeSpec` of what the first replica is given."""
+    return getattr(spec, "_value_specs", (spec,))[0]
 
 
 def _without(kind: Any) -> Callable[[Any], Any]:

@@ -17,16 +17,19 @@ class PoolNeeds:
         others: what the pool holds besides (`CapturedMemory.others`).
         gradient_bytes: of all gradients that waves average. Waves keep two copies of each: one lies there from call
             to call, one from the first wave's backward pass until the second's.
+        own: what each wave has for itself besides what is resident in the trace: the copies of the variables, where
+            the trace tells of none.
     """
 
     memory: StepMemory
     others: int = 0
     gradient_bytes: int = 0
+    own: int = 0
 
     def fixed(self, waves: int) -> int:
         """What a step alone, or two waves, hold whatever the batch: each wave its own copy of what is resident."""
         copies = 2 * self.gradient_bytes if waves > 1 else 0
-        return waves * self.memory.profile.resident + self.others + copies
+        return waves * (self.memory.profile.resident + self.own) + self.others + copies
 
     @cached_property
     def piece(self) -> int:

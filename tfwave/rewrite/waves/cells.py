@@ -74,7 +74,7 @@ def write_cells(
 def _members(training: Training, partitions: Partitions, table: CycleTable) -> Mapping[int, list[int]]:
     step = training.step
     cycles = {(work.direction, work.partition): work.cycle for work in table.works if work.wave == 0}
-    wanted = {node: cycles[one] for node, one in _passes(training, partitions).items()}
+    wanted = {node: cycles[one] for node, one in passes_of(training, partitions).items()}
     members: dict[int, list[int]] = {cycle: [] for cycle in cycles.values()}
     late: list[int] = []
     reached: dict[int, int] = {}
@@ -88,7 +88,7 @@ def _members(training: Training, partitions: Partitions, table: CycleTable) -> M
     return members
 
 
-def _passes(training: Training, partitions: Partitions) -> Mapping[int, tuple[Direction, int]]:
+def passes_of(training: Training, partitions: Partitions) -> Mapping[int, tuple[Direction, int]]:
     """For each node of the forward or the backward pass on a partition's device: which pass it is to be of."""
     found: dict[int, tuple[Direction, int]] = {}
     inside = in_control_flow(training.step.view)

@@ -13,6 +13,8 @@ from tfwave.plan.waves import Waves
 AUTO = "auto"
 Offset = float | Literal["auto"]
 """A share of the backward pass; or the least with which two waves fit into the CPU's pool, found when they run."""
+Number = int | Literal["auto"]
+"""Of waves; or two, if by a measured step they gain anything in the CPU's pool, and else one."""
 _WAVES, _OFFSET = 2, 0.0
 
 
@@ -20,7 +22,7 @@ _WAVES, _OFFSET = 2, 0.0
 class WaveOptions:
     """The options of the pass `tick_tock`, whose docstring says what they mean.
 
-    The pass takes an offset in numbers only: one of "auto" must be chosen before (`at`).
+    The pass takes numbers only: what is "auto" must be chosen before (`at`, `chosen`).
 
     Raises:
         PassError: less than one wave or more than 64, an unknown average, an offset outside of 0 to 1, or "auto"
@@ -32,6 +34,8 @@ class WaveOptions:
     offset: Offset = _OFFSET
     planned: Waves | None = None
     """By which waves and offset are what they are, if by a plan."""
+    may_be_one: bool = False
+    """Are these the most waves, and one runs where more gain nothing?"""
 
     def __post_init__(self) -> None:
         """Refuse options out of range."""
@@ -47,16 +51,24 @@ class WaveOptions:
 
     @classmethod
     def given(
-        cls, waves: int | None, average: str, offset: Offset | None, plan: GivenPlan | None
+        cls, waves: Number | None, average: str, offset: Offset | None, plan: GivenPlan | None
     ) -> "WaveOptions":
         """The options of a user, who says waves and offset, or has a plan that does.
 
         Raises:
-            PassError: as above; or one is given beside a plan.
+            PassError: as above; or one is given beside a plan, or an offset in numbers beside waves of "auto".
             PlanError: no such plan, or one without waves.
         """
+        if plan is None and waves == AUTO:
+            if offset not in (None, AUTO):
+                raise PassError(
+                    f"tick_tock: waves='auto' chooses the offset, too, and it is {offset}: leave it out"
+                )
+            return cls(_WAVES, average, AUTO, may_be_one=True)
         if plan is None:
-            return cls(_WAVES if waves is None else waves, average, _OFFSET if offset is None else offset)
+            return cls(
+                _WAVES if waves is None else int(waves), average, _OFFSET if offset is None else offset
+            )
         for option, value in (("waves", waves), ("offset", offset)):
             if value is not None:
                 raise PassError(f"the option {option} is {value}, and the plan says it, too: leave it out")
@@ -71,6 +83,10 @@ class WaveOptions:
     def at(self, offset: float) -> "WaveOptions":
         """The same with this offset."""
         return replace(self, offset=offset)
+
+    def chosen(self, waves: Waves) -> "WaveOptions":
+        """The same with what was chosen."""
+        return replace(self, waves=waves.count, offset=waves.offset, may_be_one=False)
 
     def tick_tock(self, boundary: Sequence[str] = ()) -> GraphPass:
         """The pass, for a step whose forward pass ends at these nodes; none: the pass finds them."""

@@ -1,17 +1,21 @@
-"""The offset of two waves, chosen by what a step takes of the CPU's pool."""
+"""Whether a step runs in two waves, and when the second begins, chosen by what it takes of the CPU's pool."""
 
 import gc
 import logging
+import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from tfwave.capture.memory.traced import TRACED_STEPS, traced_memory
+from tfwave.capture.timed import timed
 from tfwave.errors import EnforcerError
 from tfwave.graph.verify import verify
 from tfwave.memory.step import StepMemory
 from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.groups import UNKNOWN_SHARE
 from tfwave.plan.match import check_graph
 from tfwave.plan.plan import Plan
 from tfwave.plan.waves import Waves
@@ -24,13 +28,17 @@ from tfwave.runtime.waves.rewritten import RewrittenStep
 from tfwave.runtime.waves.step import TracedStep
 from tfwave.sizes import in_words
 from tfwave.waves.fit import fitting_offset, least_room
+from tfwave.waves.needs import PoolNeeds
+from tfwave.waves.number import planned_waves
+from tfwave.waves.pair import Pace
+from tfwave.waves.verdict import StepUse, judge_waves
 
-_NUMBER = "or give the offset as a number"
+_NUMBER = "or give the offset as a number, and waves, too"
 _log = logging.getLogger("tfwave")
 
 
-class OffsetChoice:
-    """The options of one training in waves, with the offset that they or a plan say, or one that is chosen once."""
+class WaveChoice:
+    """The options of one training in waves, with the number and offset that they or a plan say, or chosen once."""
 
     def __init__(self, options: WaveOptions) -> None:
         """Nothing is measured yet.
@@ -42,6 +50,11 @@ class OffsetChoice:
         self._options = options
         self._waves = options.planned
         self._is_checked = options.planned is None
+
+    @property
+    def count(self) -> int:
+        """How many waves; before it is chosen, the most."""
+        return self._options.waves
 
     @property
     def offset(self) -> float | None:
@@ -68,8 +81,9 @@ class OffsetChoice:
             PlanError: two waves fit at no offset, or the plan was made for another step.
         """
         if self._options.is_auto:
-            self._waves, self._is_checked = choose_waves(step, args, carried), True
-            self._options = self._options.at(self._waves.offset)
+            choose = choose_number if self._options.may_be_one else choose_offset
+            self._waves, self._is_checked = choose(step, args, carried), True
+            self._options = self._options.chosen(self._waves)
         elif self._waves is not None and not self._is_checked:
             check_graph(self._waves.graph, verify(RewrittenStep(step, self._options).plain))
             self._is_checked = True
@@ -78,15 +92,25 @@ class OffsetChoice:
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """What a step did to the pool, and what lay there besides: `others`, of both waves, in bytes."""
+    """What a step did to the pool and the cores, and what waves of it need; nothing is resident in its trace."""
 
     training: Training
-    memory: StepMemory
-    others: int
+    needs: PoolNeeds
+    use: StepUse
+
+    @property
+    def memory(self) -> StepMemory:
+        """Of the step alone."""
+        return self.needs.memory
+
+    @property
+    def others(self) -> int:
+        """The bytes that lie in the pool besides what the steps of two waves take."""
+        return self.needs.fixed(2)
 
 
 def check_pool(options: WaveOptions) -> None:
-    """Refuse an offset that is to be chosen where nothing tells for what.
+    """Refuse what is to be chosen where nothing tells for what.
 
     Raises:
         EnforcerError: the CPU's pool has no limit.
@@ -95,42 +119,69 @@ def check_pool(options: WaveOptions) -> None:
         try:
             pool_limit()
         except EnforcerError as err:
-            raise EnforcerError(f"offset='auto' fits waves into a pool, and {err}, {_NUMBER}") from err
+            what = "waves" if options.may_be_one else "offset"
+            raise EnforcerError(f"{what}='auto' fits waves into a pool, and {err}, {_NUMBER}") from err
 
 
-def choose_waves(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> Waves:
+def choose_offset(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> Waves:
     """Two waves of a step at the least offset with which they fit into the CPU's pool by the model; logs it.
 
     Some steps are run and traced for it (`measure_step`). The model and its margins are those of
     `tfwave.waves.fit.fitting_offset`.
 
     Raises:
-        EnforcerError, PassError, GraphError, PlanError: as `OffsetChoice.options`.
+        EnforcerError, PassError, GraphError, PlanError: as `WaveChoice.options`.
     """
-    found = measure_step(step, args, carried)
-    gc.collect()  # the copies of the variables: graphs of functions are cycles
-    limit = pool_limit()
+    found, limit = _measured(step, args, carried)
     offset = fitting_offset(found.training, found.memory, limit, found.others)
     needed = least_room(found.training, found.memory, offset, found.others)
-    _log.info(
-        "tfwave: the offset of the waves is %.3f: they need up to %s by the model, in a pool of %s",
-        offset,
-        in_words(needed),
-        in_words(limit),
-    )
-    return Waves(graph_print(found.training.step.view), 2, offset, limit, needed)
+    waves = Waves(graph_print(found.training.step.view), 2, offset, limit, needed)
+    _log.info("tfwave: the offset of the waves is %s", _told(waves))
+    return waves
+
+
+def choose_number(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> Waves:
+    """Two waves as `choose_offset` has them, or one where no gain is expected or two do not fit; logs why.
+
+    What is compared is tick-tock with one larger batch in the same memory (`tfwave.waves.verdict.judge_waves`), in
+    rounds, as a graph with both waves runs.
+
+    Raises:
+        EnforcerError, PassError, GraphError, PlanError: as `WaveChoice.options`.
+    """
+    found, limit = _measured(step, args, carried)
+    verdict = judge_waves(found.needs, found.use, limit, Pace.ROUNDS)
+    waves = planned_waves(found.training, verdict, found.needs, limit, found.others)
+    if waves.count == 1:
+        _log.warning("tfwave: waves='auto' is 1, plain training: %s", waves.verdict)
+    else:
+        _log.info("tfwave: waves='auto' is 2, at the offset %s: %s", _told(waves), waves.verdict)
+    return waves
+
+
+def _measured(step: TracedStep, args: Any, carried: Sequence[Any]) -> tuple[MeasuredStep, int]:
+    """And the limit of the pool, in bytes."""
+    found = measure_step(step, args, carried)
+    gc.collect()  # the copies of the variables: graphs of functions are cycles
+    return found, pool_limit()
+
+
+def _told(waves: Waves) -> str:
+    needed, limit = in_words(waves.needed_bytes), in_words(waves.limit_bytes)
+    return f"{waves.offset:.3f}: they need up to {needed} by the model, in a pool of {limit}"
 
 
 def measure_step(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> MeasuredStep:
     """Run a step on copies of its variables: once, so that TensorFlow optimizes it, then traced, the highest peak.
 
     1. Nothing is left behind: the training goes on as if these steps had not been.
-    2. Resident is nothing: what lies in the pool between the steps, the second wave's variables included, is in
-       `others`. With it are a second instance's constants, and each gradient twice, for the averages (see
+    2. Resident is nothing: what lies in the pool between the steps is in `others`. With it are the second wave's
+       variables, a second instance's constants, and each gradient twice, for the averages (see
        `tfwave.waves.fit`): the trace does not tell which of an op's tensors is the gradient.
+    3. How busy the cores are is of this process alone, in the median step.
 
     Raises:
-        EnforcerError, PassError, GraphError: as `OffsetChoice.options`.
+        EnforcerError, PassError, GraphError: as `WaveChoice.options`.
         PlanError: the pool has no room for one step.
     """
     _check_eager()
@@ -142,16 +193,19 @@ def measure_step(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> Me
     before = pool_in_use()
     alone(args, carried)
     constants = max(0, pool_in_use() - before - alone.copied_bytes)
+    own, gradients = alone.copied_bytes + constants, _gradient_bytes(step, training)
     nodes = frozenset(training.step.view.names)
-    besides = constants + 2 * _gradient_bytes(step, training)
-    steps: list[MeasuredStep] = []
+    needs: list[PoolNeeds] = []
+    shares: list[float] = []
     for _ in range(TRACED_STEPS):
         held = pool_in_use()
-        _, trace = trace_memory(lambda: alone(args, carried))
+        (_, taken), trace = trace_memory(lambda: timed(lambda: alone(args, carried), time.process_time))
         of_step = trace.of_step(nodes)
         memory = traced_memory(of_step, _ran(of_step))
-        steps.append(MeasuredStep(training, memory, held + besides))
-    return max(steps, key=lambda found: found.memory.profile.peak + found.others)
+        needs.append(PoolNeeds(memory, held + constants - 2 * own, gradients, own))
+        shares.append(taken.compute_share or UNKNOWN_SHARE)
+    highest = max(needs, key=lambda found: found.memory.profile.peak + found.others)
+    return MeasuredStep(training, highest, StepUse(statistics.median(shares)))
 
 
 def _ran(trace: MemoryTrace) -> frozenset[str]:
