@@ -44,6 +44,8 @@ class TickTockCallback(Hooks):
        they gain over one larger batch in that pool and fit with this batch, else one, which is plain training, with
        a warning that says why (`plan.waves.verdict`). Compile with ``steps_per_execution=2``. See
        `tfwave.waves.verdict.judge_waves`.
+    9. A model made in the scope of a `MirroredStrategy` trains on all its replicas: gradients are reduced over them
+       in each wave, then averaged over waves. Nothing is "auto" there. Strategies of several machines are refused.
     """
 
     def __init__(
