@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 from tfwave.cost.table import Costs
 from tfwave.errors import PlanError
 from tfwave.graph.view import GraphView
 from tfwave.memory.groups import LevelledStep, levelled
 from tfwave.memory.profile import MemoryProfile
-from tfwave.memory.schedule import in_turn, modelled_peak, modelled_seconds
+from tfwave.memory.schedule import beside_seconds, in_turn, modelled_peak, modelled_seconds
 from tfwave.memory.slots import can_finish, fits, room, staggered_slots
 from tfwave.plan.fingerprint import GraphPrint
 from tfwave.plan.groups import (
@@ -136,6 +137,19 @@ class Colocation:
         """By what share a job's steps come slower than if it ran alone."""
         return self.seconds / job.seconds - 1 if job.seconds else 0.0
 
+    @cached_property
+    def turns(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of jobs of which one runs at a time: no slot has both, and it saves too little, or nothing does."""
+        together = {frozenset(pair) for slot in self.slots for pair in combinations([t.job for t in slot], 2)}
+        return tuple(
+            [
+                (one.name, other.name)
+                for one, other in combinations(self.jobs, 2)
+                if frozenset({one.name, other.name}) not in together
+                and (self.is_in_turn or not saves_beside((one, other)))
+            ]
+        )
+
     @property
     def too_slow(self) -> tuple[GroupedJob, ...]:
         """The jobs that are slowed by more than they allow."""
@@ -143,13 +157,19 @@ class Colocation:
         return tuple([job for job, most in limited if self.slowed(job) > most + _ROUNDING])
 
 
-def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
+def colocate(steps: Sequence[JobStep], limit_bytes: int, cut: Sequence[GroupedJob] = ()) -> Colocation:
     """The slots that take the least time of those that keep to the limit, with a margin fixed in advance.
 
     Tries several finenesses of node groups, each job as the first, and all offsets; equal times go to fewer slots,
     then to the lower peak, then to what was tried first. Each job makes one step in each round of the slots: one
     after the other is what is left where nothing else fits, or where it saves less than `WORTH`, as steps that keep
-    the compute units busy slow each other; unless a job does not allow that.
+    the compute units busy slow each other; unless a job does not allow that. Where that holds of some pairs only,
+    these are tried apart from each other.
+
+    Args:
+        steps: to be cut.
+        limit_bytes: of the memory.
+        cut: jobs beside them that keep their groups.
 
     Raises:
         PlanError: no job, or two of one name; a job does not fit, alone or beside what the others hold between
@@ -157,11 +177,11 @@ def colocate(steps: Sequence[JobStep], limit_bytes: int) -> Colocation:
         GraphError: as `node_groups`.
         MissingCost: as `node_groups`.
     """
-    if not steps:
+    if not steps and not cut:
         raise PlanError("there is no job to plan: give one or more")
     ordered = sorted(steps, key=lambda step: step.name)
     levels = [levelled(step.view, step.profile, step.costs) for step in ordered]
-    tried = [_grouped(ordered, levels, fineness) for fineness in FINENESSES]
+    tried = [[*_grouped(ordered, levels, fineness), *cut] for fineness in (FINENESSES if steps else (0,))]
     candidates = [candidate for jobs in tried for candidate in _candidates(jobs, limit_bytes)]
     if not candidates:
         raise _no_room(tried[0], limit_bytes)
@@ -189,6 +209,11 @@ def is_worth(seconds: float, in_turn_seconds: float) -> bool:
     return seconds <= (1 - WORTH) * in_turn_seconds
 
 
+def saves_beside(jobs: Sequence[GroupedJob]) -> bool:
+    """Would steps of the jobs save enough time side by side, were there room for all of them?"""
+    return is_worth(beside_seconds(jobs), math.fsum(job.seconds for job in jobs))
+
+
 def _grouped(steps: Sequence[JobStep], levels: Sequence[LevelledStep], fineness: int) -> list[GroupedJob]:
     """The jobs in groups of so many parts of each one's rise from `resident` to its peak; at 0 in one group."""
     return [step.in_groups(_cut(level, fineness)) for step, level in zip(steps, levels, strict=True)]
@@ -203,10 +228,20 @@ def _candidates(jobs: Sequence[GroupedJob], limit_bytes: int) -> Iterator[_Candi
     """All that is tried with jobs in their groups: jobs by who comes first, and their slots."""
     by_rise = sorted(jobs, key=lambda job: (-job.needs[0], job.name))
     offsets = range(max(len(job.groups) for job in jobs) + 1)
+    ways = (frozenset[frozenset[str]](), *_kept_apart(jobs))
     for first in by_rise:
         order = (first, *(job for job in by_rise if job is not first))
         if can_finish(order, nothing_done(order), limit_bytes):
-            yield from ((order, staggered_slots(order, offset, limit_bytes)) for offset in offsets)
+            for apart in ways:
+                yield from ((order, staggered_slots(order, offset, limit_bytes, apart)) for offset in offsets)
+
+
+def _kept_apart(jobs: Sequence[GroupedJob]) -> Iterator[frozenset[frozenset[str]]]:
+    """The pairs that save nothing side by side, where others do."""
+    pairs = list(combinations(jobs, 2))
+    apart = [pair for pair in pairs if not saves_beside(pair)]
+    if apart and len(apart) < len(pairs):
+        yield frozenset(frozenset({one.name, other.name}) for one, other in apart)
 
 
 def _rank(candidate: _Candidate) -> tuple[float, int, int]:

@@ -1,0 +1,132 @@
+"""A job of a pool, in a thread of its own."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfwave.bundle.bundle import Bundle
+from tfwave.colocate.life import Life
+from tfwave.colocate.shape import Shape
+from tfwave.colocate.sharing import Sharing
+from tfwave.plan.groups import PlannedJob
+from tfwave.runtime.live.batches import kind_of
+
+_TICK_SECONDS = 0.2
+_Key = tuple[int, tuple[str, ...]]
+
+
+class Cohort:
+    """Jobs that are planned together, once each has made the first steps of a shape, or has ended."""
+
+    def __init__(self, members: int, plan: Callable[[Sequence[Shape]], None]) -> None:
+        """None has."""
+        self._missing = members
+        self._plan = plan
+        self._shapes: list[Shape] = []
+        self._lock = threading.Lock()
+        self._planned = threading.Event()
+
+    def arrive(self, *shapes: Shape) -> None:
+        """One member has, by its shape; the last of them plans."""
+        with self._lock:
+            self._missing -= 1
+            self._shapes += shapes
+        if self._missing:
+            return
+        try:
+            self._plan(self._shapes)
+        finally:
+            self._planned.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether they are planned."""
+        return self._planned.wait(seconds)
+
+
+class Member:
+    """Makes the steps of a job until it ends."""
+
+    def __init__(self, life: Life, sharing: Sharing, cohort: Cohort, planned: PlannedJob | None) -> None:
+        """Nothing runs before `start`."""
+        self.life = life
+        self.ended = threading.Event()
+        """The thread tells it itself: a `join` that is interrupted makes it look so before."""
+        self.bundle: Bundle | None = None
+        self._sharing = sharing
+        self._cohort: Cohort | None = cohort
+        self._arrived = False
+        self._planned = planned
+        self._shapes: dict[_Key, Shape] = {}
+        self._waited_before: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._live, name=f"tfwave-{life.job.name}", daemon=True)
+
+    def start(self) -> None:
+        """Go on by itself."""
+        self._thread.start()
+
+    @property
+    def waited_seconds(self) -> float:
+        """For room, in all its steps."""
+        room = self._sharing.room
+        return sum(room.waited_seconds(name) - before for name, before in self._waited_before.items())
+
+    def _live(self) -> None:
+        try:
+            while self._goes_on() and self.life.advance(self._step):
+                pass
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        for shape in self._shapes.values():
+            shape.close()
+        try:
+            if not self._arrived and self._cohort:
+                self._cohort.arrive()
+            self._sharing.leave(self.life)
+        finally:
+            self.ended.set()
+
+    def _goes_on(self) -> bool:
+        """Once it is planned, and if it has room."""
+        while self._arrived and self._cohort and self.life.goes_on():
+            if self._cohort.wait(_TICK_SECONDS):
+                self._cohort = None
+        for shape in self._shapes.values():
+            if shape.refusal is not None and self.life.goes_on():
+                self.life.fail(shape.refusal)
+        return self.life.goes_on()
+
+    def _step(self, *batch: Any) -> Any:
+        shape = self._shape_of(batch)
+        known = shape.is_known
+        value = self._sharing.step(shape, *batch)
+        if not known and shape.settle():
+            self._take_in(shape)
+        return value
+
+    def _shape_of(self, batch: tuple[Any, ...]) -> Shape:
+        key = self.life.changes, kind_of(batch)
+        if any(changes != self.life.changes for changes, _ in self._shapes):
+            self._forget()
+        if key not in self._shapes:
+            name = f"{self.life.job.name} ({', '.join(key[1])})" if self._shapes else self.life.job.name
+            self._waited_before.setdefault(name, self._sharing.room.waited_seconds(name))
+            self._shapes[key] = Shape(name, self.life, self._planned)
+            self._planned = None
+        return self._shapes[key]
+
+    def _forget(self) -> None:
+        """The step was changed."""
+        for shape in self._shapes.values():
+            shape.close()
+        self._shapes.clear()
+        self._sharing.leave(self.life)
+
+    def _take_in(self, shape: Shape) -> None:
+        self.bundle = self.bundle or shape.bundle
+        if self._arrived or self._cohort is None:
+            self._sharing.take_in([shape])
+        elif shape.is_known:
+            self._arrived = True
+            self._cohort.arrive(shape)
