@@ -52,7 +52,7 @@ def fit_beside(placed: Sequence[Placed], steps: Sequence[JobStep], limit_bytes: 
     if anew.plan is None or any(step.name in anew.left_out for step in known):
         return kept
     if kept.plan is None or len(anew.left_out) < len(kept.left_out):
-        return anew
+        return anew if len(anew.left_out) < len(kept.left_out) else kept
     return anew if is_worth(anew.plan.seconds, kept.plan.seconds) else kept
 
 

@@ -165,7 +165,7 @@ class Pool:
         cohort = Cohort(len(lives), partial(self._sharing.take_in, plan=groups))
         planned = {each.job.name: each for each in groups.jobs} if groups else {}
         members = [Member(life, self._sharing, cohort, planned.get(life.job.name)) for life in lives]
-        self._members += members
+        self._members = [*[member for member in self._members if not member.ended.is_set()], *members]
         for member in members:
             member.start()
         return tuple([Handle(member) for member in members])

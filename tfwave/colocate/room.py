@@ -1,6 +1,6 @@
 """The ledger of a pool, opened anew whenever what its jobs hold has changed."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
@@ -38,19 +38,38 @@ class Room:
         self.limit = limit
         self._ledger = Ledger(1, 1)
         self._closed: LedgerFigures | None = None
+        self._inside: Set[Shape] = frozenset()
 
     def open(
         self, shapes: Sequence[Shape], turns: Iterable[tuple[str, str]], wait_seconds: float
-    ) -> EnforcerError | None:
-        """Take in shapes with barriers, each job's resident bytes once; why the last has no room, if it is so."""
-        refusal = self._open(shapes, wait_seconds)
-        if refusal is not None:
-            self._open(shapes[:-1], wait_seconds)
+    ) -> dict[Shape, EnforcerError]:
+        """Take in shapes with barriers, each job's resident bytes once; those without room, and why.
+
+        What is in the pool now counts as taken.
+        """
+        self.close()
+        jobs = dict(_counted_once(shapes))
+        self._ledger = open_ledger(list(jobs.values()), self.limit - pool_in_use(), wait_seconds)
+        refused: dict[Shape, EnforcerError] = {}
+        for shape, job in jobs.items():
+            try:
+                self._ledger.add(ledger_job(job, shape.life.job.priority))
+            except EnforcerError as error:
+                refused[shape] = error
+        self._inside = jobs.keys() - refused.keys()
         kept_apart = set(map(frozenset, turns))
         for one, other in combinations(shapes, 2):
             if frozenset({one.life.job.name, other.life.job.name}) in kept_apart:
                 self._ledger.take_turns(one.name, other.name)
-        return refusal
+        return refused
+
+    def has(self, shape: Shape) -> bool:
+        """Do its groups ask?"""
+        return shape in self._inside
+
+    def remove(self, shape: Shape) -> None:
+        """Let its groups pass until it is taken in again."""
+        self._ledger.remove(shape.name)
 
     def close(self) -> None:
         """Nothing asks any more; another ledger can be opened."""
@@ -68,36 +87,19 @@ class Room:
         """What a shape has waited for."""
         return self.figures().waited_by_job.get(name, 0.0)
 
-    def leave(self, shapes: Iterable[Shape]) -> None:
-        """Forget them."""
-        for shape in shapes:
-            self._ledger.remove(shape.name)
-
     def figures(self) -> LedgerFigures:
         """Of all ledgers so far."""
         if self._closed is None or not self._ledger.is_open:
             return self._closed or self._ledger.figures()
         return self._closed.then(self._ledger.figures())
 
-    def _open(self, shapes: Sequence[Shape], wait_seconds: float) -> EnforcerError | None:
-        """The first refusal; the others are in."""
-        self.close()
-        jobs = list(_counted_once(shapes))
-        self._ledger = open_ledger([job for job, _ in jobs], self.limit - pool_in_use(), wait_seconds)
-        refusals: list[EnforcerError] = []
-        for job, priority in jobs:
-            try:
-                self._ledger.add(ledger_job(job, priority))
-            except EnforcerError as error:
-                refusals.append(error)
-        return next(iter(refusals), None)
 
-
-def _counted_once(shapes: Iterable[Shape]) -> Iterator[tuple[GroupedJob, int]]:
-    """With priorities; of the shapes of a job, the one with the most resident bytes has them."""
-    with_barriers = [(shape.life.job, shape.barred) for shape in shapes if shape.barred is not None]
+def _counted_once(shapes: Iterable[Shape]) -> Iterator[tuple[Shape, GroupedJob]]:
+    """Of the shapes of a job, the one with the most resident bytes has them."""
+    barred = [(shape, shape.barred) for shape in shapes if shape.barred is not None]
     most: dict[str, GroupedJob] = {}
-    for job, barred in with_barriers:
-        most[job.name] = max(most.get(job.name, barred), barred, key=lambda found: found.resident)
-    for job, barred in with_barriers:
-        yield barred if barred is most[job.name] else replace(barred, resident=0), job.priority
+    for shape, job in barred:
+        name = shape.life.job.name
+        most[name] = max(most.get(name, job), job, key=lambda found: found.resident)
+    for shape, job in barred:
+        yield shape, job if job is most[shape.life.job.name] else replace(job, resident=0)

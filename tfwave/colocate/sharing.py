@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -28,8 +29,11 @@ class Sharing:
     """Makes each step in its way.
 
     1. First steps of a shape run alone: nobody knows what they hold.
-    2. So does the first with new barriers; the ledger is opened anew behind it, with what the pool then holds.
+    2. So does the first with new barriers.
     3. All others run side by side, and their groups ask the ledger.
+    4. But for those that have no room there any more, as a newcomer holds it: they run alone, until it has gone.
+
+    Behind each step alone the ledger is opened anew, with what the pool then holds.
     """
 
     def __init__(self, limit: int, wait_seconds: float | None) -> None:
@@ -47,17 +51,14 @@ class Sharing:
         self._planning = threading.Lock()
 
     def step(self, shape: Shape, *batch: Any) -> Any:
-        """The three cases."""
-        if not shape.is_known:
-            with self.gate.alone():
-                return shape.first(*batch)
-        if not shape.is_barred:
-            with self.gate.alone():
-                value = shape.bar(*batch)
-                shape.refusal = self._opened(shape) or shape.refusal
-                return value
-        with self.gate.beside(), self.room.step(shape):
-            return shape.run(*batch)
+        """The four cases."""
+        if shape.is_known and shape.is_barred:
+            with self.gate.beside():
+                if self.room.has(shape):
+                    with self.room.step(shape):
+                        return shape.run(*batch)
+        with self.gate.alone():
+            return self._alone(shape, batch)
 
     def take_in(self, shapes: Sequence[Shape], plan: Groups | None = None) -> None:
         """Plan shapes whose first steps were made beside those that are there; one without room is told why."""
@@ -70,14 +71,33 @@ class Sharing:
 
     def leave(self, life: Life) -> None:
         """A job has ended, or has another step: what it had counts no more, but for what stays in the pool."""
-        with self._planning, self.gate.beside():
-            gone = [shape for shape in self._shapes if shape.life is life]
+        with self._planning, self.gate.alone():
             self._shapes = [shape for shape in self._shapes if shape.life is not life]
-            self.room.leave(gone)
+            self._open()
 
-    def _opened(self, newest: Shape) -> Exception | None:
-        others = [shape for shape in self._shapes if shape.barred and shape is not newest]
-        return self.room.open([*others, newest], self._turns, self._longest_wait())
+    def _alone(self, shape: Shape, batch: tuple[Any, ...]) -> Any:
+        """Cases 1, 2 and 4; what a step that failed had in the pool is let go before that is looked at."""
+        newcomer = shape if shape.barred is None else None
+        self.room.remove(shape)
+        try:
+            if not shape.is_known:
+                return shape.first(*batch)
+            return shape.run(*batch) if shape.is_barred else shape.bar(*batch)
+        except Exception as error:  # the job's own: any
+            let_go(error)
+            raise
+        finally:
+            self._open(newcomer)
+
+    def _open(self, newcomer: Shape | None = None) -> None:
+        """A newcomer that has no room there, or leaves too little, has come in vain."""
+        shapes = [shape for shape in self._shapes if shape.barred]
+        refused = self.room.open(shapes, self._turns, self._longest_wait())
+        if newcomer in shapes and refused:
+            newcomer.refusal = refused.get(newcomer) or next(iter(refused.values()))
+            self.room.open(
+                [shape for shape in shapes if shape is not newcomer], self._turns, self._longest_wait()
+            )
 
     def _longest_wait(self) -> float:
         if self._wait_seconds is None:
@@ -135,6 +155,13 @@ class Sharing:
 
     def _decide(self, plan: Colocation, groups: Groups) -> None:
         self.plan, self._turns = groups, plan.turns
+
+
+def let_go(error: BaseException | None) -> None:
+    """Of what the frames of a failed step hold, its tensors are in the pool."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _largest(shapes: Iterable[Shape]) -> dict[str, Shape]:

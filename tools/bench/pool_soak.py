@@ -10,6 +10,7 @@ what a twin of the job returns alone. The small one only infers: how long its st
 """
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -71,9 +72,11 @@ class Function:
     """Two `tf.function`s on the same weights, each of which says which it is."""
 
     def __init__(self, seed: int) -> None:
-        self._weights = [tf.Variable(value) for value in first_weights(seed)]
+        self._weights: list[Any] = [tf.Variable(tf.constant(value)) for value in first_weights(seed)]
         acts = tf.nn.relu, tf.tanh
-        self.steps = [tf.function(lambda *b, n=n: (n, trained(*b, self._weights, acts[n]))) for n in (0, 1)]
+        self.steps = [
+            tf.function(lambda x, fails, n=n: (n, trained(x, fails, self._weights, acts[n]))) for n in (0, 1)
+        ]
 
     def alone(self, which: int, batch: tuple[Any, ...]) -> Any:
         return np.array(self.steps[which](*map(tf.constant, batch))[1])
@@ -84,13 +87,14 @@ class Session:
 
     def __init__(self, seed: int) -> None:
         with tf.Graph().as_default() as graph:
-            self._feeds = [v1.placeholder(tf.float32, [None, WIDTH]), v1.placeholder(tf.bool, [])]
+            fed, fails = v1.placeholder(tf.float32, [None, WIDTH]), v1.placeholder(tf.bool, [])
+            self._feeds = [fed, fails]
             weights = [
                 v1.get_variable(f"w{number}", initializer=value, use_resource=True)
                 for number, value in enumerate(first_weights(seed))
             ]
             self._fetches = [
-                (tf.constant(number), trained(*self._feeds, weights, act))
+                (tf.constant(number), trained(fed, fails, weights, act))
                 for number, act in enumerate((tf.nn.relu, tf.tanh))
             ]
             init = v1.global_variables_initializer()
@@ -113,8 +117,21 @@ class Visit:
     seed: int
     batches: list[tuple[np.ndarray, bool]]
     raises: bool
-    model: Function | Session
+    model: Function | Session | None
     handle: Handle | None = None
+    result: JobResult | None = None
+
+    @property
+    def steps(self) -> int:
+        return self.handle.steps if self.handle else self.result.steps if self.result else 0
+
+    def end(self) -> JobResult:
+        """Once it has: what only it had in the pool comes free."""
+        if self.handle:
+            self.result = self.handle.result()
+            self.model = self.handle = None
+        assert self.result is not None
+        return self.result
 
     def data(self) -> Iterator[tuple[np.ndarray, np.bool_]]:
         for rows, fails in self.batches:
@@ -138,7 +155,7 @@ class Small:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._weights = [tf.Variable(value) for value in first_weights(0)[:2]]
+        self._weights = [tf.Variable(tf.constant(value)) for value in first_weights(0)[:2]]
         self.batch = np.ones((64, WIDTH), np.float32)
         self.stopped = False
         self.waits: list[float] = []
@@ -192,27 +209,32 @@ class Soak:
         self.gone += self.there
 
     def made(self) -> int:
-        return sum(visit.handle.steps for visit in (*self.gone, *self.there) if visit.handle)
+        return sum(visit.steps for visit in (*self.gone, *self.there))
 
     def _event(self) -> None:
-        self.gone += [visit for visit in self.there if visit.handle and visit.handle.ended]
-        self.there = [visit for visit in self.there if visit.handle and not visit.handle.ended]
+        ended = [visit for visit in self.there if visit.handle and visit.handle.ended]
+        for visit in ended:
+            visit.end()
+        self.gone += ended
+        self.there = [visit for visit in self.there if visit.handle]
+        gc.collect()  # of models: their functions and variables know each other
         dice = self.chance.random()
         if len(self.there) < MOST_JOBS and dice < 0.5:
             self.there += self._come(1 + (dice < 0.1 and len(self.there) + 2 <= MOST_JOBS))
         elif self.there and dice > 0.98:
             self.cancels += 1
-            self._one().cancel()
-        elif self.there and dice > 0.9:
+            handle, _ = self._one()
+            handle.cancel()
+        elif self.there and dice > 0.94:
             self.changes += 1
-            visit = self.chance.choice(self.there)
-            assert visit.handle is not None
-            visit.handle.change(self.chance.choice(visit.model.steps))
+            handle, model = self._one()
+            handle.change(self.chance.choice(model.steps))
 
-    def _one(self) -> Handle:
-        handle = self.chance.choice(self.there).handle
-        assert handle is not None
-        return handle
+    def _one(self) -> tuple[Handle, Function | Session]:
+        visit = self.chance.choice(self.there)
+        assert visit.handle is not None
+        assert visit.model is not None
+        return visit.handle, visit.model
 
     def _come(self, count: int) -> list[Visit]:
         """One, or several that are planned together."""
@@ -220,6 +242,7 @@ class Soak:
         jobs = [
             Job(visit.name, visit.model.steps[0], visit.data(), priority=self.chance.randrange(2))
             for visit in visits
+            if visit.model is not None
         ]
         for visit, handle in zip(visits, self.pool.add_all(jobs), strict=True):
             visit.handle = handle
@@ -259,7 +282,7 @@ def soak(steps: int, seed: int) -> dict[str, Any]:
         stays = pool.add(small.job())
         run = Soak(pool, random.Random(seed), steps)
         run.run()
-        results = {visit.name: (visit, visit.handle.result()) for visit in run.gone if visit.handle}
+        results = {visit.name: (visit, visit.end()) for visit in run.gone}
         small.stopped = True
         infers = stays.result()
     peak = tf.config.experimental.get_memory_info("CPU:0")["peak"]
