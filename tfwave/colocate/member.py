@@ -6,6 +6,7 @@ from typing import Any
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.colocate.life import Life
+from tfwave.colocate.results import JobResult
 from tfwave.colocate.shape import Shape
 from tfwave.colocate.sharing import Sharing
 from tfwave.plan.groups import PlannedJob
@@ -44,14 +45,14 @@ class Cohort:
 
 
 class Member:
-    """Makes the steps of a job until it ends."""
+    """Makes the steps of a job until it ends; to users, its `Handle`."""
 
     def __init__(self, life: Life, sharing: Sharing, cohort: Cohort, planned: PlannedJob | None) -> None:
         """Nothing runs before `start`."""
-        self.life = life
-        self.ended = threading.Event()
+        self._life = life
+        self._ended = threading.Event()
         """The thread tells it itself: a `join` that is interrupted makes it look so before."""
-        self.bundle: Bundle | None = None
+        self._bundle: Bundle | None = None
         self._sharing = sharing
         self._cohort: Cohort | None = cohort
         self._arrived = False
@@ -64,15 +65,51 @@ class Member:
         """Go on by itself."""
         self._thread.start()
 
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it has ended."""
+        return self._ended.wait(seconds)
+
     @property
-    def waited_seconds(self) -> float:
-        """For room, in all its steps."""
+    def name(self) -> str:
+        """As `Handle` says."""
+        return self._life.job.name
+
+    @property
+    def steps(self) -> int:
+        """Likewise."""
+        return self._life.steps
+
+    @property
+    def ended(self) -> bool:
+        """Likewise."""
+        return self._ended.is_set()
+
+    @property
+    def bundle(self) -> Bundle | None:
+        """Likewise."""
+        return self._bundle
+
+    def result(self, timeout: float | None = None) -> JobResult:
+        """Likewise."""
+        if not self.wait(timeout):
+            raise TimeoutError(
+                f"the job '{self.name}' has not ended after {timeout} s, in {self.steps} steps"
+            )
         room = self._sharing.room
-        return sum(room.waited_seconds(name) - before for name, before in self._waited_before.items())
+        waited = sum(room.waited_seconds(name) - before for name, before in self._waited_before.items())
+        return self._life.result(waited)
+
+    def cancel(self) -> None:
+        """Likewise."""
+        self._life.cancel()
+
+    def change(self, step: Any) -> None:
+        """Likewise."""
+        self._life.change(step)
 
     def _live(self) -> None:
         try:
-            while self._goes_on() and self.life.advance(self._step):
+            while self._goes_on() and self._life.advance(self._step):
                 pass
         finally:
             self._leave()
@@ -83,19 +120,19 @@ class Member:
         try:
             if not self._arrived and self._cohort:
                 self._cohort.arrive()
-            self._sharing.leave(self.life)
+            self._sharing.leave(self._life)
         finally:
-            self.ended.set()
+            self._ended.set()
 
     def _goes_on(self) -> bool:
         """Once it is planned, and if it has room."""
-        while self._arrived and self._cohort and self.life.goes_on():
+        while self._arrived and self._cohort and self._life.goes_on():
             if self._cohort.wait(_TICK_SECONDS):
                 self._cohort = None
         for shape in self._shapes.values():
-            if shape.refusal is not None and self.life.goes_on():
-                self.life.fail(shape.refusal)
-        return self.life.goes_on()
+            if shape.refusal is not None and self._life.goes_on():
+                self._life.fail(shape.refusal)
+        return self._life.goes_on()
 
     def _step(self, *batch: Any) -> Any:
         shape = self._shape_of(batch)
@@ -106,13 +143,13 @@ class Member:
         return value
 
     def _shape_of(self, batch: tuple[Any, ...]) -> Shape:
-        key = self.life.changes, kind_of(batch)
-        if any(changes != self.life.changes for changes, _ in self._shapes):
+        key = self._life.changes, kind_of(batch)
+        if any(changes != self._life.changes for changes, _ in self._shapes):
             self._forget()
         if key not in self._shapes:
-            name = f"{self.life.job.name} ({', '.join(key[1])})" if self._shapes else self.life.job.name
+            name = f"{self.name} ({', '.join(key[1])})" if self._shapes else self.name
             self._waited_before.setdefault(name, self._sharing.room.waited_seconds(name))
-            self._shapes[key] = Shape(name, self.life, self._planned)
+            self._shapes[key] = Shape(name, self._life, self._planned)
             self._planned = None
         return self._shapes[key]
 
@@ -121,10 +158,10 @@ class Member:
         for shape in self._shapes.values():
             shape.close()
         self._shapes.clear()
-        self._sharing.leave(self.life)
+        self._sharing.leave(self._life)
 
     def _take_in(self, shape: Shape) -> None:
-        self.bundle = self.bundle or shape.bundle
+        self._bundle = self._bundle or shape.bundle
         if self._arrived or self._cohort is None:
             self._sharing.take_in([shape])
         elif shape.is_known:

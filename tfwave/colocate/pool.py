@@ -5,14 +5,13 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from tfwave.bundle.bundle import Bundle
+from tfwave.colocate.handle import Handle
 from tfwave.colocate.job import Job
 from tfwave.colocate.life import Life
 from tfwave.colocate.member import Cohort, Member
 from tfwave.colocate.planned import check_names
-from tfwave.colocate.results import JobResult
 from tfwave.colocate.sharing import STOP_SECONDS, Sharing
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.plan.given import GivenPlan, section_of
@@ -25,58 +24,6 @@ from tfwave.sizes import in_words, parse_size
 _TICK_SECONDS = 0.2
 _SAY_SECONDS = 10.0
 _log = logging.getLogger("tfwave")
-
-
-class Handle:
-    """A job of a pool."""
-
-    def __init__(self, member: Member) -> None:
-        """For `Pool`."""
-        self._member = member
-
-    @property
-    def name(self) -> str:
-        """The job's."""
-        return self._member.life.job.name
-
-    @property
-    def steps(self) -> int:
-        """How many it has made."""
-        return self._member.life.steps
-
-    @property
-    def ended(self) -> bool:
-        """Does it make no other?"""
-        return self._member.ended.is_set()
-
-    @property
-    def bundle(self) -> Bundle | None:
-        """What was traced of the first shape of its batches; None before that, and where a plan was given."""
-        return self._member.bundle
-
-    def result(self, timeout: float | None = None) -> JobResult:
-        """Wait until the job has ended; what became of it.
-
-        Raises:
-            TimeoutError: it has not in so many seconds.
-        """
-        if not self._member.ended.wait(timeout):
-            raise TimeoutError(
-                f"the job '{self.name}' has not ended after {timeout} s, in {self.steps} steps"
-            )
-        return self._member.life.result(self._member.waited_seconds)
-
-    def cancel(self) -> None:
-        """Let the job end with the step that it makes; the error of its result says so."""
-        self._member.life.cancel()
-
-    def change(self, step: Any) -> None:
-        """Let the job make another step from its next one on, with the batches that are left; it is measured anew.
-
-        Raises:
-            EnforcerError: it is no step.
-        """
-        self._member.life.change(step)
 
 
 class Pool:
@@ -165,13 +112,13 @@ class Pool:
         cohort = Cohort(len(lives), partial(self._sharing.take_in, plan=groups))
         planned = {each.job.name: each for each in groups.jobs} if groups else {}
         members = [Member(life, self._sharing, cohort, planned.get(life.job.name)) for life in lives]
-        self._members = [*[member for member in self._members if not member.ended.is_set()], *members]
+        self._members = [*[member for member in self._members if not member.ended], *members]
         for member in members:
             member.start()
-        return tuple([Handle(member) for member in members])
+        return tuple(members)
 
     def _check(self, jobs: Sequence[Job], groups: Groups | None) -> None:
-        running = [member.life.job.name for member in self._members if not member.ended.is_set()]
+        running = [member.name for member in self._members if not member.ended]
         names = [*running, *[job.name for job in jobs]]
         for name in names:
             if names.count(name) > 1:
@@ -182,19 +129,19 @@ class Pool:
     def _wait(self) -> None:
         """Says now and then how far they are."""
         said = time.monotonic()
-        while running := [member for member in self._members if not member.ended.is_set()]:
-            running[0].ended.wait(_TICK_SECONDS)
+        while running := [member for member in self._members if not member.ended]:
+            running[0].wait(_TICK_SECONDS)
             if time.monotonic() - said > _SAY_SECONDS:
                 said = time.monotonic()
-                steps = ", ".join(f"{member.life.job.name} {member.life.steps}" for member in self._members)
+                steps = ", ".join(f"{member.name} {member.steps}" for member in self._members)
                 _log.info("tfwave: steps so far: %s", steps)
 
     def _end(self) -> None:
         """Each ends with its step."""
         for member in self._members:
-            member.life.cancel()
+            member.cancel()
         end = time.monotonic() + STOP_SECONDS
-        stuck = [m.life.job.name for m in self._members if not m.ended.wait(max(0.0, end - time.monotonic()))]
+        stuck = [m.name for m in self._members if not m.wait(max(0.0, end - time.monotonic()))]
         self._sharing.room.close()
         if stuck:
             raise EnforcerError(f"a step of {', '.join(stuck)} does not end: it is left behind")
