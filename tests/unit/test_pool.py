@@ -2,10 +2,12 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from tests.graphs import by_name
@@ -156,6 +158,23 @@ def test_a_job_that_is_cancelled_ends_before_its_next_step() -> None:
     assert isinstance(result.error, CancelledError)
     with pytest.raises(EnforcerError, match="the step of the job 'a' is 7"):
         life.change(7)
+
+
+def test_what_a_failed_step_holds_is_let_go() -> None:
+    class Tensor:
+        pass
+
+    held: list[weakref.ref[Tensor]] = []
+
+    def fails(_: int) -> None:
+        tensor = Tensor()
+        held.append(weakref.ref(tensor))
+        raise ValueError("no")
+
+    life = Life(Job("a", SessionStep(None, None), [1]))
+    assert not life.advance(fails)
+    assert str(life.error) == "no"
+    assert [each() for each in held] == [None]
 
 
 class NotedLedger:
@@ -309,6 +328,23 @@ def test_a_group_waits_as_long_as_the_jobs_may_take_before_it(
     sharing.take_in(shapes)
     sharing.step(shapes[0])
     assert NotedLedger.all[-1].wait_seconds == pytest.approx(waits)
+
+
+def test_a_batch_that_has_no_room_is_not_fed(in_use: list[int]) -> None:
+    shape = Shape("a", life_of("a"))
+    with pytest.raises(
+        PlanError, match="a batch of the job 'a' takes 3.9 KiB, and the pool has 900 bytes left"
+    ):
+        Sharing(1000, None).step(shape, np.zeros(1000, np.float32))
+
+
+def test_a_job_that_ends_while_others_are_measured_is_not_planned(in_use: list[int]) -> None:
+    sharing = Sharing(1000, None)
+    ended, other = Known("ended", step_of("ended")), Known("other", step_of("other"))
+    ended.life.ended = True
+    sharing.take_in([ended, other])
+    assert sharing.plan is not None
+    assert [each.job.name for each in sharing.plan.jobs] == ["other"]
 
 
 def test_shapes_of_a_job_have_its_variables_once_and_the_largest_is_planned(in_use: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any, Protocol
@@ -103,6 +104,7 @@ class Life:
     def fail(self, error: Exception) -> None:
         """End the job, and say so."""
         self.ended, self.error = True, error
+        let_go(error)
         _log.warning("tfwave: the job '%s' failed after %d steps: %s", self.job.name, self.steps, error)
 
     def result(self, waited_seconds: float) -> JobResult:
@@ -117,6 +119,13 @@ class Life:
             self.steps += 1
             return True
         return False
+
+
+def let_go(error: BaseException | None) -> None:
+    """Empty the frames of a failed step: what they hold, as its batch, is in the pool."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _checked(name: str, step: Any) -> Any:

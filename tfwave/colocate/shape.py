@@ -124,15 +124,16 @@ class Shape:
 
     def bar(self, *batch: Any) -> Any:
         """Make a step with the barriers that are planned, in an instance that has them from then on."""
-        assert self._ready is not None
-        groups = self._ready.job.groups
+        ready = self._ready  # meanwhile it may be planned again
+        assert ready is not None
+        groups = ready.job.groups
         if groups in self._runs:
             value = self._runs[groups](*batch)
         else:
             self._runs[groups] = run = self.life.instance()
-            value, done = insert_barriers(run, self._ready, batch)
+            value, done = insert_barriers(run, ready, batch)
             self.refusal = None if done else _no_place(self.name)
-        self.barred = self._ready.job
+        self.barred = ready.job
         return out_of_pool(value)
 
     def run(self, *batch: Any) -> Any:

@@ -3,19 +3,19 @@
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tfwave.colocate.fitting import fit_beside
 from tfwave.colocate.gate import Gate
-from tfwave.colocate.life import Life
+from tfwave.colocate.life import Life, let_go
 from tfwave.colocate.room import Room
 from tfwave.colocate.shape import Shape
 from tfwave.errors import PlanError, TfwaveError
 from tfwave.memory.colocation import Colocation
 from tfwave.plan.groups import Groups
 from tfwave.runtime.ledger import WAIT_SECONDS
+from tfwave.runtime.live.batches import bytes_of
 from tfwave.runtime.pool import pool_in_use
 from tfwave.sizes import in_words
 
@@ -64,7 +64,7 @@ class Sharing:
         """Plan shapes whose first steps were made beside those that are there; one without room is told why."""
         with self._planning:
             try:
-                self._take_in([shape for shape in shapes if shape.is_known], plan)
+                self._take_in([shape for shape in shapes if shape.is_known and not shape.life.ended], plan)
             except TfwaveError as error:
                 for shape in shapes:
                     shape.refusal = error
@@ -81,6 +81,7 @@ class Sharing:
         self.room.remove(shape)
         try:
             if not shape.is_known:
+                self._check_room(shape, batch)
                 return shape.first(*batch)
             return shape.run(*batch) if shape.is_barred else shape.bar(*batch)
         except Exception as error:  # the job's own: any
@@ -88,6 +89,15 @@ class Sharing:
             raise
         finally:
             self._open(newcomer)
+
+    def _check_room(self, shape: Shape, batch: tuple[Any, ...]) -> None:
+        """TensorFlow 2.21 ends the process where what a session is fed has no room."""
+        given, free = bytes_of(batch), self.room.limit - pool_in_use()
+        if given > free:
+            raise PlanError(
+                f"a batch of the job '{shape.life.job.name}' takes {in_words(given)}, and the pool has "
+                f"{in_words(max(0, free))} left: give it a smaller batch, or raise the limit"
+            )
 
     def _open(self, newcomer: Shape | None = None) -> None:
         """A newcomer that has no room there, or leaves too little, has come in vain."""
@@ -155,13 +165,6 @@ class Sharing:
 
     def _decide(self, plan: Colocation, groups: Groups) -> None:
         self.plan, self._turns = groups, plan.turns
-
-
-def let_go(error: BaseException | None) -> None:
-    """Of what the frames of a failed step hold, its tensors are in the pool."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
 
 
 def _largest(shapes: Iterable[Shape]) -> dict[str, Shape]:
