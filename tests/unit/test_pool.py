@@ -333,7 +333,7 @@ def test_a_group_waits_as_long_as_the_jobs_may_take_before_it(
 def test_a_batch_that_has_no_room_is_not_fed(in_use: list[int]) -> None:
     shape = Shape("a", life_of("a"))
     with pytest.raises(
-        PlanError, match="a batch of the job 'a' takes 3.9 KiB, and the pool has 900 bytes left"
+        PlanError, match=r"a batch of the job 'a' takes 3\.9 KiB, and the pool has 900 bytes left"
     ):
         Sharing(1000, None).step(shape, np.zeros(1000, np.float32))
 

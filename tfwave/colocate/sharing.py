@@ -91,7 +91,7 @@ class Sharing:
             self._open(newcomer)
 
     def _check_room(self, shape: Shape, batch: tuple[Any, ...]) -> None:
-        """TensorFlow 2.21 ends the process where what a session is fed has no room."""
+        """TensorFlow ends the process where what a session is fed has no room."""
         given, free = bytes_of(batch), self.room.limit - pool_in_use()
         if given > free:
             raise PlanError(
