@@ -16,7 +16,7 @@ from tfwave.colocate.first_steps import FirstSteps
 from tfwave.colocate.fitting import Placed, fit_beside
 from tfwave.colocate.gate import Gate
 from tfwave.colocate.job import Job, SessionStep
-from tfwave.colocate.life import Life, Stepping
+from tfwave.colocate.life import Life, Stepping, in_words_only, let_go
 from tfwave.colocate.member import Cohort
 from tfwave.colocate.room import open_ledger
 from tfwave.colocate.shape import Shape
@@ -173,8 +173,13 @@ def test_what_a_failed_step_holds_is_let_go() -> None:
 
     life = Life(Job("a", SessionStep(None, None), [1]))
     assert not life.advance(fails)
+    let_go(life.error)
     assert str(life.error) == "no"
     assert [each() for each in held] == [None]
+    in_words_only(life.error)
+    assert life.error is not None
+    assert life.error.__traceback__ is None
+    assert "in fails" in life.error.__notes__[0]
 
 
 class NotedLedger:

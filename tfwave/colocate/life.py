@@ -104,7 +104,6 @@ class Life:
     def fail(self, error: Exception) -> None:
         """End the job, and say so."""
         self.ended, self.error = True, error
-        let_go(error)
         _log.warning("tfwave: the job '%s' failed after %d steps: %s", self.job.name, self.steps, error)
 
     def result(self, waited_seconds: float) -> JobResult:
@@ -122,10 +121,19 @@ class Life:
 
 
 def let_go(error: BaseException | None) -> None:
-    """Empty the frames of a failed step: what they hold, as its batch, is in the pool."""
+    """Empty the frames of a failed step that have ended: what they hold, as its batch, is in the pool."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
+
+
+def in_words_only(error: BaseException | None) -> None:
+    """Keep where an error came from as a note: its frames know the job, and that a model, which is in the pool."""
+    while error is not None:
+        if error.__traceback__ is not None:
+            error.add_note("".join(traceback.format_tb(error.__traceback__)))
+        before, error.__traceback__ = error.__cause__ or error.__context__, None
+        error = before
 
 
 def _checked(name: str, step: Any) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfwave.bundle.bundle import Bundle
-from tfwave.colocate.life import Life
+from tfwave.colocate.life import Life, in_words_only
 from tfwave.colocate.results import JobResult
 from tfwave.colocate.shape import Shape
 from tfwave.colocate.sharing import Sharing
@@ -117,6 +117,7 @@ class Member:
     def _leave(self) -> None:
         for shape in self._shapes.values():
             shape.close()
+        in_words_only(self._life.error)
         try:
             if not self._arrived and self._cohort:
                 self._cohort.arrive()
