@@ -44,7 +44,7 @@ from tfwave.errors import PlanError  # noqa: E402
 v1 = tf.compat.v1
 WIDTH, LAYERS, RATE = 96, 5, 0.05
 ROWS = (1024, 768, 512)
-LARGE = 3072
+LARGE = 2048
 MOST_JOBS, MOST_STEPS = 3, 60
 PRIORITY = 5
 HANGS_SECONDS = 120.0
@@ -142,6 +142,7 @@ class Visit:
 
     def is_as_alone(self, result: JobResult) -> bool:
         """A twin makes the same steps, without the pool's jobs beside it."""
+        gc.collect()  # of the twin before
         twin = self.kind(self.seed)
         return all(
             np.asarray(loss).tobytes() == twin.alone(int(which), (rows, np.bool_(False))).tobytes()
