@@ -52,12 +52,10 @@ def test_a_job_that_fails_leaves_the_others_alone(found: dict[str, Any]) -> None
     assert found["steps"] == {
         **dict.fromkeys(found["beside"], found["made"]),
         "breaks": found["fails after"],
-        "mixed": 7,
+        "mixed": 8,
         "short": 2,
     }
-    assert sorted(found["errors"]) == ["breaks", "mixed"]
-    assert found["errors"]["breaks"] == "no more data"
-    assert "batch 8 of the job 'mixed' is (float32[3, 256])" in found["errors"]["mixed"]
+    assert found["errors"] == {"breaks": "no more data"}
 
 
 def test_groups_ask_and_none_goes_without_room(found: dict[str, Any]) -> None:
@@ -94,7 +92,7 @@ def test_ctrl_c_lets_each_job_end_its_step(when: str, found: dict[str, Any]) -> 
     stopped = found["interrupted"][when]
     assert (stopped["raised"], stopped["left"]) == (True, [])
     assert stopped["found"] == stopped["alone"]
-    assert (stopped["steps"]["two"] == 0) == (when == "measured")
+    assert (stopped["steps"]["one"] < 6) == (when == "measured")
 
 
 def test_what_ran_before_runs_again(found: dict[str, Any]) -> None:

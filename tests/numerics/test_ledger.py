@@ -14,8 +14,8 @@ from tensorflow.python.eager.cancellation import CancellationManager
 
 from tests.grouped import grouped as planned
 from tests.grouped import slots_of
-from tfwave.colocate.colocating import open_ledger
 from tfwave.colocate.measure import ledger_job
+from tfwave.colocate.room import open_ledger
 from tfwave.errors import EnforcerError
 from tfwave.graph.marks import BARRIER_OP
 from tfwave.memory.colocation import Colocation
@@ -167,9 +167,11 @@ def test_what_is_planned_in_turn_never_runs_at_once(
         for _ in range(steps):
             run()
 
-    with open_ledger(plan, limit, LIMIT_SECONDS) as ledger:
+    with open_ledger(plan.jobs, limit, LIMIT_SECONDS) as ledger:
         for grouped_job in plan.jobs:
             ledger.add(ledger_job(grouped_job, 0))
+        for pair in plan.turns:
+            ledger.take_turns(*pair)
         loops = [threads.submit(loop, stepping(ledger, n, in_session(n, work))) for n in ("a", "b")]
         for future in loops:
             future.result(LIMIT_SECONDS)

@@ -4,32 +4,26 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
-from typing import ClassVar, Self
 
 import pytest
 
 from tests.graphs import WORKER, by_name
-from tests.grouped import graph_of, group, grouped, profile_of, slots_of
+from tests.grouped import graph_of, group, profile_of
 from tests.memory_steps import Step, bundle_of, graph
 from tfwave.capture.memory.told import step_stats
 from tfwave.colocate.advice import advise, largest_scale
-from tfwave.colocate.colocating import open_ledger
 from tfwave.colocate.colocating import run as run_jobs
-from tfwave.colocate.first import FirstStep
 from tfwave.colocate.fitting import fit
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life
-from tfwave.colocate.profile import ProfiledStep, captured_step, find_graph
-from tfwave.colocate.results import Results
+from tfwave.colocate.pool import Pool
+from tfwave.colocate.profile import captured_step, find_graph
 from tfwave.errors import EnforcerError, GraphError, PlanError
-from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
-from tfwave.memory.colocation import Colocation, JobStep
+from tfwave.memory.colocation import JobStep
 from tfwave.memory.profile import OpMemory
-from tfwave.memory.slots import room
 from tfwave.plan.groups import GroupedJob
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tfwave.runtime.ledger import LedgerFigures, LedgerJob
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace
 from tfwave.runtime.trace.xplane import OpRun
 
@@ -216,122 +210,18 @@ def test_a_job_has_a_name() -> None:
 
 
 def test_a_limit_above_the_pools(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfwave.colocate.colocating.pool_limit", lambda: 1000)
+    monkeypatch.setattr("tfwave.colocate.pool.pool_limit", lambda: 1000)
     with pytest.raises(PlanError, match=r"a limit of 2\.0 KiB is above the pool's, 1000 bytes: set"):
         run_jobs([], "2kB")
 
 
 def test_jobs_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfwave.colocate.colocating.pool_limit", lambda: 1000)
-    monkeypatch.setattr("tfwave.colocate.colocating.load_barrier_op", lambda: None)
+    monkeypatch.setattr("tfwave.colocate.pool.pool_limit", lambda: 1000)
+    monkeypatch.setattr("tfwave.colocate.pool.load_barrier_op", lambda: None)
+    monkeypatch.setattr("tfwave.colocate.room.Ledger", lambda *_: None)
     job = Job("twin", SessionStep(None, None), ())
     with pytest.raises(PlanError, match="two jobs are named 'twin'"):
-        run_jobs([job, job])
-
-
-class NotedLedger:
-    """Says which rooms and which wait it was opened with; a later one may refuse its jobs."""
-
-    rooms: ClassVar[list[tuple[int, int]]] = []
-    waits: ClassVar[list[float]] = []
-    refuses: ClassVar[bool] = False
-
-    def __init__(self, alone: int, shared: int, wait_seconds: float) -> None:
-        self.rooms.append((alone, shared))
-        self.waits.append(wait_seconds)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def add(self, job: LedgerJob) -> None:
-        if self.refuses:
-            raise EnforcerError(f"the job '{job.name}' does not fit even alone")
-
-    def figures(self) -> LedgerFigures:
-        return LedgerFigures(0, 0, 0.0, 0.0, 0, (), {}, {})
-
-
-def planned_run(
-    monkeypatch: pytest.MonkeyPatch,
-    *in_use: int,
-    names: str = "j",
-    step_seconds: float = 3.0,
-    wait_seconds: float | None = None,
-) -> Results:
-    """`run` of jobs of 60 bytes, 10 between steps, 50 in one piece, in a pool of 1000; `in_use` in turn."""
-    asked = iter(in_use)
-    ops = run("a", 0.0, step_seconds), run("b", 10.0, 0.0), run("c", 20.0, 0.0)
-    step = profiled(traced(Allocation(STEP, "a", 50, 0.5, 12.0), ops=ops), resident=10)
-    for name, value in {
-        "pool_limit": lambda: 1000,
-        "pool_in_use": lambda: next(asked),
-        "load_barrier_op": lambda: None,
-        "measure": lambda life: ProfiledStep(
-            bundle_of([CHAIN]), replace(step, name=life.job.name), FirstStep([GraphItem(CHAIN)], [CHAIN])
-        ),
-        "insert_barriers": lambda *_: lambda: None,
-        "train_beside": lambda *_: None,
-        "Ledger": NotedLedger,
-    }.items():
-        monkeypatch.setattr(f"tfwave.colocate.colocating.{name}", value)
-    monkeypatch.setattr(NotedLedger, "rooms", [])
-    monkeypatch.setattr(NotedLedger, "waits", [])
-    return run_jobs([Job(name, SessionStep(None, None), ()) for name in names], wait_seconds=wait_seconds)
-
-
-def test_what_the_instances_with_barriers_hold_is_taken_off_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    results = planned_run(monkeypatch, 100, 300, names="jk")
-    assert [results[name].error for name in "jk"] == [None, None]
-    assert NotedLedger.rooms == [
-        (room(free, 1) - 20, room(free, 2) - 50 - 20) for free in (1000 - 100, 1000 - 300)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("slots", "free", "alone", "shared"),
-    [
-        ("a0+b0 a1+b1", 1000, 900, 900),
-        ("a0+b0 a1+b1", 44, 40, room(44, 2)),
-        ("a0+b0 a1+b1", 40, room(40, 1), room(40, 2)),
-        ("a0 a1 b0 b1", 1000, 900, 1),
-    ],
-)
-def test_cut_steps_have_the_room_that_was_planned_with(
-    slots: str, free: int, alone: int, shared: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where that is less than the 40 bytes that the largest takes, one alone may take as much as a whole step."""
-    monkeypatch.setattr("tfwave.colocate.colocating.Ledger", NotedLedger)
-    monkeypatch.setattr(NotedLedger, "rooms", [])
-    plan = Colocation((grouped("a", 40, -40), grouped("b", 10, -10)), slots_of(slots), 1000)
-    open_ledger(plan, free, 1.0)
-    assert NotedLedger.rooms == [(alone, shared)]
-
-
-def test_a_group_waits_as_long_as_the_jobs_may_take_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three steps of all of them, and a minute at least, unless it is said."""
-    planned_run(monkeypatch, 100, 300, names="jkl", step_seconds=20.0)
-    assert NotedLedger.waits == pytest.approx([3 * 3 * 20.0] * 2)
-    planned_run(monkeypatch, 100, 300, names="jkl", step_seconds=2.0)
-    assert NotedLedger.waits == [60.0] * 2
-    planned_run(monkeypatch, 100, 300, wait_seconds=5.0)
-    assert NotedLedger.waits == [5.0] * 2
-
-
-def test_a_job_that_has_no_room_beside_the_instances_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NotedLedger, "refuses", True)
-    results = planned_run(monkeypatch, 100, 990)
-    assert "'j' does not fit even alone" in str(results["j"].error)
-
-
-def test_a_pool_that_is_full_before_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    results = planned_run(monkeypatch, 1000, 1000)
-    assert results.plan is None
-    assert "the pool is full before any step, with 1000 bytes of 1000 bytes taken: raise the limit" in str(
-        results["j"].error
-    )
+        Pool().add_all([job, job])
 
 
 def test_importing_colocate_does_not_import_tensorflow() -> None:

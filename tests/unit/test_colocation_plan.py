@@ -166,6 +166,17 @@ def test_steps_that_keep_all_units_busy_take_turns() -> None:
     assert found.seconds == pytest.approx(8 * (1 + CONTENTION * 0.4))
 
 
+def test_in_turn_is_a_choice_by_pair() -> None:
+    """Two keep all units busy, and take turns; the third runs beside either."""
+    busy = [replace(step(name), compute_share=1.0) for name in "ab"]
+    light = replace(step("light"), compute_share=0.1)
+    found = colocate([*busy, light], 1000)
+    assert found.turns == (("a", "b"),)
+    assert found.seconds == pytest.approx(8 + 8 * (1 + CONTENTION * 0.1))
+    assert colocate(busy, 1000).turns == (("a", "b"),)
+    assert colocate([step("a"), step("b")], 70).turns == ()
+
+
 def test_what_hardly_saves_anything_runs_in_turn_unless_a_job_minds() -> None:
     large, small = step("large"), step("small", seconds=0.04)
     assert colocate([large, small], 1000).is_in_turn

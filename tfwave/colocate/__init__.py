@@ -3,10 +3,12 @@
 from tfwave.colocate.advice import Advice as Advice
 from tfwave.colocate.advice import advise as advise
 from tfwave.colocate.colocating import run as run
+from tfwave.colocate.handle import Handle as Handle
 from tfwave.colocate.job import Job as Job
 from tfwave.colocate.job import SessionStep as SessionStep
 from tfwave.colocate.limits import gpu_options as gpu_options
 from tfwave.colocate.limits import limit_memory as limit_memory
+from tfwave.colocate.pool import Pool as Pool
 from tfwave.colocate.profile import captured_step as captured_step
 from tfwave.colocate.results import JobResult as JobResult
 from tfwave.colocate.results import Results as Results

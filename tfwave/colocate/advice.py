@@ -7,12 +7,11 @@ from functools import cached_property
 
 from tfwave.colocate.profile import constant_bytes
 from tfwave.errors import PlanError
-from tfwave.memory.colocation import Colocation, JobStep, Policy, colocate, is_worth
+from tfwave.memory.colocation import Colocation, JobStep, Policy, colocate, saves_beside
 from tfwave.memory.groups import check_split_size, levelled
-from tfwave.memory.schedule import in_turn, modelled_seconds
 from tfwave.memory.slots import can_finish
 from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, Turn, nothing_done
+from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, nothing_done
 from tfwave.sizes import in_words
 
 _PARTS = 100
@@ -61,9 +60,7 @@ class Advice:
     @cached_property
     def saves_beside(self) -> bool:
         """Would the steps save time side by side, were there room for all of them?"""
-        jobs = [job for job in self.whole.values() if job.groups]
-        slots = (tuple([Turn(job.name, 0) for job in jobs]),) if jobs else ()
-        return is_worth(modelled_seconds(jobs, slots), modelled_seconds(jobs, in_turn(jobs)))
+        return saves_beside(tuple(self.whole.values()))
 
     @cached_property
     def batch_scale(self) -> float:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfwave.colocate.life import Life
+from tfwave.colocate.life import Instance, Stepping
 from tfwave.graph.item import GraphItem
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.group_barriers import Watch
 from tfwave.runtime.live.grappler import in_grappler
-from tfwave.runtime.live.instances import FunctionInstance, SessionInstance
 
 
 @dataclass(frozen=True)
@@ -20,16 +19,16 @@ class FirstStep:
     graphs: Sequence[GraphDef]
 
 
-def first_step(life: Life, instance: FunctionInstance | SessionInstance) -> FirstStep:
+def first_step(life: Stepping, instance: Instance) -> FirstStep:
     """Make the first step of a job in an instance; the job may end with it, or fail."""
     watch = Watch()
     made: list[GraphDef] = []
 
     def first(*batch: Any) -> Any:
-        value, graphs = instance.first(*batch)
+        with in_grappler(watch):
+            value, graphs = instance.first(*batch)
         made.extend(graphs)
         return value
 
-    with in_grappler(watch):
-        life.advance(first)
+    life.advance(first)
     return FirstStep(watch.seen, made)

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError, MissingCost, PlanError
-from tfwave.memory.colocation import Colocation, JobStep, colocate
+from tfwave.memory.colocation import Colocation, JobStep, colocate, is_worth
+from tfwave.plan.groups import GroupedJob
 
 _REFUSALS = (PlanError, GraphError, MissingCost)
 
@@ -17,26 +18,52 @@ class Fit:
     left_out: Mapping[str, Exception]
 
 
-def fit(steps: Sequence[JobStep], limit_bytes: int) -> Fit:
-    """Plan jobs into a memory.
+@dataclass(frozen=True)
+class Placed:
+    """A job that runs in its groups; and its step, which can be cut in another way, if that is known."""
+
+    job: GroupedJob
+    step: JobStep | None
+
+
+def fit(steps: Sequence[JobStep], limit_bytes: int, cut: Sequence[GroupedJob] = ()) -> Fit:
+    """Plan jobs into a memory, beside others that keep their groups.
 
     1. All of them, if they fit.
     2. Else one after the other is taken that fits beside those before it.
     """
     try:
-        return Fit(colocate(steps, limit_bytes), {})
+        return Fit(colocate(steps, limit_bytes, cut=cut), {})
     except _REFUSALS:
-        return _one_by_one(steps, limit_bytes)
+        return _one_by_one(steps, limit_bytes, cut)
 
 
-def _one_by_one(steps: Sequence[JobStep], limit_bytes: int) -> Fit:
+def fit_beside(placed: Sequence[Placed], steps: Sequence[JobStep], limit_bytes: int) -> Fit:
+    """Plan jobs that come while others run, which are never left out for them.
+
+    1. Those that run keep their groups.
+    2. All are cut anew where that lets more jobs in, or saves so much time that it is worth it.
+    """
+    kept = fit(steps, limit_bytes, [each.job for each in placed])
+    if not any(each.step for each in placed):
+        return kept
+    known = [each.step for each in placed if each.step is not None]
+    anew = fit([*known, *steps], limit_bytes, [each.job for each in placed if each.step is None])
+    if anew.plan is None or any(step.name in anew.left_out for step in known):
+        return kept
+    if kept.plan is None or len(anew.left_out) < len(kept.left_out):
+        return anew if len(anew.left_out) < len(kept.left_out) else kept
+    return anew if is_worth(anew.plan.seconds, kept.plan.seconds) else kept
+
+
+def _one_by_one(steps: Sequence[JobStep], limit_bytes: int, cut: Sequence[GroupedJob]) -> Fit:
     """Case 2."""
     plan: Colocation | None = None
     taken: list[JobStep] = []
     left_out: dict[str, Exception] = {}
     for step in steps:
         try:
-            plan = colocate([*taken, step], limit_bytes)
+            plan = colocate([*taken, step], limit_bytes, cut=cut)
             taken.append(step)
         except _REFUSALS as error:
             left_out[step.name] = error

@@ -2,20 +2,46 @@
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import CancelledError
+from typing import Any, Protocol
 
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.results import JobResult
-from tfwave.errors import EnforcerError, TfwaveError
-from tfwave.runtime.live.batches import arguments, kind_of, out_of_pool
+from tfwave.errors import EnforcerError
+from tfwave.runtime.live.batches import arguments
 from tfwave.runtime.live.instances import FunctionInstance, SessionInstance
 from tfwave.runtime.live.retrace import is_function
 
 Run = Callable[..., Any]
 """Makes a step with the parts of a batch."""
+Instance = FunctionInstance | SessionInstance
 
 _log = logging.getLogger("tfwave")
+
+
+class Stepping(Protocol):
+    """A job whose steps are made one by one."""
+
+    ended: bool
+
+    @property
+    def job(self) -> Job:
+        """Which."""
+        ...
+
+    def instance(self) -> Instance:
+        """The step, in an instance of its own."""
+        ...
+
+    def advance(self, run: Run) -> bool:
+        """Make a step with the next batch; False if there is none left, or it failed, which ends the job."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """End the job."""
+        ...
 
 
 class Life:
@@ -27,31 +53,48 @@ class Life:
         Raises:
             EnforcerError: its step is none.
         """
-        if not (isinstance(job.step, SessionStep) or is_function(job.step)):
-            raise EnforcerError(
-                f"the step of the job '{job.name}' is {job.step!r}: give a tf.function, or a "
-                "tfwave.colocate.SessionStep"
-            )
         self.job = job
         self.ended = False
         self.error: Exception | None = None
         self.steps = 0
+        self.changes = 0
+        """How often the step was changed."""
+        self._step = _checked(job.name, job.step)
+        self._cancelled = False
         self._batches = iter(job.batches)
-        self._kind: tuple[str, ...] | None = None
         self._values: list[Any] = []
         self._seconds = 0.0
 
-    def instance(self) -> FunctionInstance | SessionInstance:
+    def change(self, step: Any) -> None:
+        """Make another step from the next one on.
+
+        Raises:
+            EnforcerError: it is none.
+        """
+        self._step = _checked(self.job.name, step)
+        self.changes += 1
+
+    def cancel(self) -> None:
+        """End the job before its next step."""
+        self._cancelled = True
+
+    def instance(self) -> Instance:
         """The step, in an instance of its own."""
-        step = self.job.step
+        step = self._step
         if isinstance(step, SessionStep):
             return SessionInstance(step.session, step.fetches, step.feeds)
         return FunctionInstance(step)
 
+    def goes_on(self) -> bool:
+        """Is there another step to come, as far as one knows?"""
+        if self._cancelled and not self.ended:
+            self.ended, self.error = True, CancelledError(f"cancelled after {self.steps} steps")
+        return not self.ended
+
     def advance(self, run: Run) -> bool:
         """Make a step with the next batch; False if there is none left, or it failed, which ends the job."""
         try:
-            taken = not self.ended and self._advance(run)
+            taken = self.goes_on() and self._advance(run)
         except Exception as err:  # the job's own code: any
             self.fail(err)
             return False
@@ -69,20 +112,33 @@ class Life:
 
     def _advance(self, run: Run) -> bool:
         for batch in self._batches:
-            parts = arguments(batch)
-            self._check(kind_of(parts))
             begin = time.perf_counter()
-            self._values.append(out_of_pool(run(*parts)))
+            self._values.append(run(*arguments(batch)))
             self._seconds += time.perf_counter() - begin
             self.steps += 1
             return True
         return False
 
-    def _check(self, kind: tuple[str, ...]) -> None:
-        """What a batch of another shape holds was not measured."""
-        self._kind = self._kind or kind
-        if kind != self._kind:
-            raise TfwaveError(
-                f"batch {self.steps + 1} of the job '{self.job.name}' is ({', '.join(kind)}), its first was "
-                f"({', '.join(self._kind)}): make all alike, as with drop_remainder=True"
-            )
+
+def let_go(error: BaseException | None) -> None:
+    """Empty the frames of a failed step that have ended: what they hold, as its batch, is in the pool."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def in_words_only(error: BaseException | None) -> None:
+    """Keep where an error came from as a note: its frames know the job, and that a model, which is in the pool."""
+    while error is not None:
+        if error.__traceback__ is not None:
+            error.add_note("".join(traceback.format_tb(error.__traceback__)))
+        before, error.__traceback__ = error.__cause__ or error.__context__, None
+        error = before
+
+
+def _checked(name: str, step: Any) -> Any:
+    if not (isinstance(step, SessionStep) or is_function(step)):
+        raise EnforcerError(
+            f"the step of the job '{name}' is {step!r}: give a tf.function, or a tfwave.colocate.SessionStep"
+        )
+    return step

@@ -9,21 +9,21 @@ from tfwave.capture.memory.told import told_bundle
 from tfwave.capture.memory.traced import TRACED_STEPS
 from tfwave.capture.timed import StepTime, timed
 from tfwave.colocate.first import first_step
-from tfwave.colocate.life import Life, Run
+from tfwave.colocate.life import Run, Stepping
+from tfwave.colocate.planned import ReadyJob
 from tfwave.colocate.profile import ProfiledStep, captured_step, find_graph
-from tfwave.errors import EnforcerError, TfwaveError
-from tfwave.graph.item import GraphItem
+from tfwave.errors import TfwaveError
 from tfwave.passes.text import build_pass
 from tfwave.plan.groups import GroupedJob
 from tfwave.runtime.group_barriers import Insert
-from tfwave.runtime.ledger import Ledger, LedgerJob
+from tfwave.runtime.ledger import LedgerJob
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
 
 _log = logging.getLogger("tfwave")
 
 
-def measure(life: Life) -> ProfiledStep | None:
+def measure(life: Stepping) -> ProfiledStep | None:
     """Make a step that warms up, and then some that are traced; None if the job ended or failed meanwhile."""
     try:
         found = _measure(life)
@@ -41,17 +41,20 @@ def ledger_job(job: GroupedJob, priority: int) -> LedgerJob:
     return LedgerJob(job.name, 0, job.held, tuple(group.transient for group in job.groups), priority)
 
 
-def insert_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger) -> Run | None:
-    """Add a job to the ledger and make a step with its barriers; the step with them, or None if the job ended."""
-    try:
-        run = _with_barriers(life, job, item, ledger)
-    except TfwaveError as err:
-        life.fail(err)
-        return None
-    return None if life.ended else run
+def insert_barriers(run: Run, ready: ReadyJob, batch: tuple[Any, ...]) -> tuple[Any, bool]:
+    """Make the first step of an instance, with a job's barriers; what it returns, and whether they have a place.
+
+    That holds constants of its own: those that TensorFlow folds on its way from the optimized graph to an instance
+    are known only then.
+    """
+    groups = [list(group.ops) for group in ready.job.groups]
+    insert = Insert(build_pass("counter_barrier", {"groups": groups, "job": ready.job.name}), ready.item)
+    with in_grappler(insert):
+        value = run(*batch)
+    return value, insert.done
 
 
-def _measure(life: Life) -> ProfiledStep | None:
+def _measure(life: Stepping) -> ProfiledStep | None:
     """What else the pool holds is taken off the limit once for all jobs: the traces do not tell of it."""
     run = life.instance()
     made = first_step(life, run)
@@ -73,18 +76,3 @@ def _measure(life: Life) -> ProfiledStep | None:
     bundle = told_bundle(made.graphs, graph, traced, given, warmup=1)
     step = replace(captured_step(job.name, bundle), slowed_at_most=job.slowed_at_most)
     return ProfiledStep(bundle, step, made)
-
-
-def _with_barriers(life: Life, job: GroupedJob, item: GraphItem, ledger: Ledger) -> Run:
-    ledger.add(ledger_job(job, life.job.priority))
-    groups = [list(group.ops) for group in job.groups]
-    insert = Insert(build_pass("counter_barrier", {"groups": groups, "job": job.name}), item)
-    run = life.instance()
-    with in_grappler(insert), ledger.step(job.name):
-        life.advance(run)
-    if not life.ended and not insert.done:
-        raise EnforcerError(
-            f"TensorFlow optimized the step of the job '{job.name}' in another way the second time: "
-            "its barriers have no place"
-        )
-    return run

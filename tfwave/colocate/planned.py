@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tfwave.colocate.first import FirstStep, first_step
-from tfwave.colocate.life import Life
+from tfwave.colocate.life import Stepping
 from tfwave.errors import EnforcerError, PlanError, TfwaveError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
@@ -35,7 +35,7 @@ def check_names(groups: Groups, names: Iterable[str]) -> None:
         raise PlanError(f"the plan {lacks} the job '{name}': plan the jobs that are run, by their names")
 
 
-def make_ready(life: Life, planned: PlannedJob) -> ReadyJob | None:
+def make_ready(life: Stepping, planned: PlannedJob) -> ReadyJob | None:
     """Make a step, and find the planned graph in what TensorFlow makes of it; None if the job ended or failed."""
     made = first_step(life, life.instance())
     if life.ended:

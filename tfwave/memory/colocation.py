@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import combinations
 
 from tfwave.cost.table import Costs
 from tfwave.errors import PlanError
@@ -12,7 +13,7 @@ from tfwave.graph.view import GraphView
 from tfwave.memory.groups import LevelledStep, levelled
 from tfwave.memory.pairing import algorithm_one
 from tfwave.memory.profile import MemoryProfile
-from tfwave.memory.schedule import in_turn, modelled_peak, modelled_seconds
+from tfwave.memory.schedule import beside_seconds, in_turn, modelled_peak, modelled_seconds
 from tfwave.memory.slots import Rooms, can_finish, fits, room, staggered_slots
 from tfwave.plan.fingerprint import GraphPrint
 from tfwave.plan.groups import (
@@ -153,6 +154,19 @@ class Colocation:
         """By what share a job's steps come slower than if it ran alone."""
         return self.seconds / job.seconds - 1 if job.seconds else 0.0
 
+    @cached_property
+    def turns(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of jobs of which one runs at a time: no slot has both, and it saves too little, or nothing does."""
+        together = {frozenset(pair) for slot in self.slots for pair in combinations([t.job for t in slot], 2)}
+        return tuple(
+            [
+                (one.name, other.name)
+                for one, other in combinations(self.jobs, 2)
+                if frozenset({one.name, other.name}) not in together
+                and (self.is_in_turn or not saves_beside((one, other)))
+            ]
+        )
+
     @property
     def too_slow(self) -> tuple[GroupedJob, ...]:
         """The jobs that are slowed by more than they allow."""
@@ -165,13 +179,16 @@ def colocate(
     limit_bytes: int,
     policy: Policy = Policy.SEARCH,
     split_size: int | None = None,
+    *,
+    cut: Sequence[GroupedJob] = (),
 ) -> Colocation:
     """The slots that take the least time of those that keep to the limit, with a margin fixed in advance.
 
     1. "search" tries several finenesses of node groups, each job as the first, and all offsets; equal times go to
        fewer slots, then to the lower peak, then to what was tried first. One after the other is what is left where
        nothing else fits, or where it saves less than `WORTH`, as steps that keep the compute units busy slow each
-       other; unless a job does not allow that.
+       other; unless a job does not allow that. Where that holds of some pairs only, these are tried apart from
+       each other.
     2. "algorithm1" tries the same finenesses, but for whole steps, and takes the fastest, gain or not.
 
     Each job makes one step in each round of the slots.
@@ -181,6 +198,7 @@ def colocate(
         limit_bytes: of the memory.
         policy: see above.
         split_size: the net bytes at which a node group ends (Waterwave, section 4.2), whatever would be tried.
+        cut: jobs beside them that keep their groups.
 
     Raises:
         PlanError: no job, or two of one name; a job does not fit, alone or beside what the others hold between
@@ -189,15 +207,16 @@ def colocate(
         GraphError: as `node_groups`.
         MissingCost: as `node_groups`.
     """
-    if not steps:
+    if not steps and not cut:
         raise PlanError("there is no job to plan: give one or more")
     ordered = sorted(steps, key=lambda step: step.name)
     levels = [levelled(step.view, step.profile, step.costs) for step in ordered]
     way = _WAYS[policy]
-    tried = [_grouped(ordered, cut) for cut in _cuts(levels, way.finenesses, split_size)]
+    finenesses = way.finenesses if steps else (0,)
+    tried = [[*_grouped(ordered, groups), *cut] for groups in _cuts(levels, finenesses, split_size)]
     candidates = [candidate for jobs in tried for candidate in way.slots(jobs, limit_bytes)]
     if not candidates:
-        raise _no_room(_grouped(ordered, [level.whole for level in levels]), limit_bytes)
+        raise _no_room([*_grouped(ordered, [level.whole for level in levels]), *cut], limit_bytes)
     found = way.choose(candidates, limit_bytes)
     for job in found.too_slow:
         raise PlanError(
@@ -224,6 +243,11 @@ def is_worth(seconds: float, in_turn_seconds: float) -> bool:
     return seconds <= (1 - WORTH) * in_turn_seconds
 
 
+def saves_beside(jobs: Sequence[GroupedJob]) -> bool:
+    """Would steps of the jobs save enough time side by side, were there room for all of them?"""
+    return is_worth(beside_seconds(jobs), math.fsum(job.seconds for job in jobs))
+
+
 def _cuts(
     levels: Sequence[LevelledStep], finenesses: Sequence[int], split_size: int | None
 ) -> Iterator[list[tuple[NodeGroup, ...]]]:
@@ -246,9 +270,19 @@ def _grouped(steps: Sequence[JobStep], cut: Sequence[tuple[NodeGroup, ...]]) -> 
 def _staggered(jobs: Sequence[GroupedJob], limit_bytes: int) -> Iterator[_Candidate]:
     """All that is tried with jobs in their groups: jobs by who comes first, and their slots."""
     offsets = range(max(len(job.groups) for job in jobs) + 1)
+    ways = (frozenset[frozenset[str]](), *_kept_apart(jobs))
     for order in _orders(jobs):
         if can_finish(order, nothing_done(order), limit_bytes):
-            yield from ((order, staggered_slots(order, offset, limit_bytes)) for offset in offsets)
+            for apart in ways:
+                yield from ((order, staggered_slots(order, offset, limit_bytes, apart)) for offset in offsets)
+
+
+def _kept_apart(jobs: Sequence[GroupedJob]) -> Iterator[frozenset[frozenset[str]]]:
+    """The pairs that save nothing side by side, where others do."""
+    pairs = list(combinations(jobs, 2))
+    apart = [pair for pair in pairs if not saves_beside(pair)]
+    if apart and len(apart) < len(pairs):
+        yield frozenset(frozenset({one.name, other.name}) for one, other in apart)
 
 
 def _algorithm_one(jobs: Sequence[GroupedJob], limit_bytes: int) -> Iterator[_Candidate]:

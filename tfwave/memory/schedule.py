@@ -45,6 +45,11 @@ def modelled_seconds(jobs: Iterable[GroupedJob], slots: Iterable[Slot]) -> float
     return math.fsum(_slot_seconds([(named[turn.job], turn.group) for turn in slot]) for slot in slots)
 
 
+def beside_seconds(jobs: Iterable[GroupedJob]) -> float:
+    """Of one step of each job, all side by side from the start, were there room for that."""
+    return _beside([(job.compute_share, job.seconds) for job in jobs])
+
+
 def in_turn(jobs: Iterable[GroupedJob]) -> tuple[Slot, ...]:
     """One job after the other, one group in each slot."""
     return tuple([(Turn(job.name, group),) for job in jobs for group in range(len(job.groups))])
@@ -56,6 +61,11 @@ def _held_at_most(job: GroupedJob, done: int, *, runs: bool) -> int:
 
 def _slot_seconds(groups: Sequence[tuple[GroupedJob, int]]) -> float:
     """Of groups by their jobs and numbers."""
-    seconds = [job.groups[number].seconds for job, number in groups]
-    busy = (job.compute_share * each for (job, _), each in zip(groups, seconds, strict=True))
-    return max(seconds) + CONTENTION * max(0.0, math.fsum(busy) - max(seconds))
+    return _beside([(job.compute_share, job.groups[number].seconds) for job, number in groups])
+
+
+def _beside(shares: Sequence[tuple[float, float]]) -> float:
+    """Of work by its share of the compute units and its seconds."""
+    longest = max(seconds for _, seconds in shares)
+    busy = math.fsum(share * seconds for share, seconds in shares)
+    return longest + CONTENTION * max(0.0, busy - longest)

@@ -76,12 +76,14 @@ def _can_finish(jobs: Sequence[GroupedJob], done: Mapping[str, int], alone: int)
     return True
 
 
-def staggered_slots(jobs: Sequence[GroupedJob], offset: int, limit_bytes: int) -> tuple[Slot, ...]:
+def staggered_slots(
+    jobs: Sequence[GroupedJob], offset: int, limit_bytes: int, apart: Collection[frozenset[str]] = ()
+) -> tuple[Slot, ...]:
     """Each job starts `offset` slots after the one before it, or later; the first that is not done never waits.
 
     The others run their next group beside it where the slot has room for it, and if all jobs can still be finished
     one after the other from there on: no job ever waits for memory that another will not free. The jobs must be
-    able to finish so from the start.
+    able to finish so from the start. Pairs that are kept `apart` share no slot.
     """
     done = nothing_done(jobs)
     rooms = Rooms.of(jobs, limit_bytes)
@@ -90,7 +92,12 @@ def staggered_slots(jobs: Sequence[GroupedJob], offset: int, limit_bytes: int) -
     while left := [job for job in jobs if done[job.name] < len(job.groups)]:
         running = [left[0].name]
         for job in left[1:]:
-            if len(slots) >= starts[job.name] and _can_join(jobs, done, (*running, job.name), rooms):
+            beside = not any(frozenset({job.name, name}) in apart for name in running)
+            if (
+                beside
+                and len(slots) >= starts[job.name]
+                and _can_join(jobs, done, (*running, job.name), rooms)
+            ):
                 running.append(job.name)
         slots.append(tuple([Turn(name, done[name]) for name in running]))
         for name in running:

@@ -34,6 +34,7 @@ void Ledger::Close() {
   std::vector<Answer> answers;
   while (!waiting_.empty()) Take(waiting_.begin(), Verdict::kGo, &answers);
   jobs_.clear();
+  turns_.clear();
   open_ = false;
   wake_.notify_all();  // the next deadline may be sooner
   Deliver(lock, &answers);
@@ -74,6 +75,12 @@ void Ledger::Remove(const std::string& name) {
   jobs_.erase(found);
   Settle(&answers);
   Deliver(lock, &answers);
+}
+
+void Ledger::TakeTurns(const std::string& one, const std::string& other) {
+  std::lock_guard<std::mutex> lock(mu_);
+  turns_.insert({one, other});
+  turns_.insert({other, one});
 }
 
 int64_t Ledger::BeginStep(const std::string& name, std::string* error) {

@@ -10,8 +10,10 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "footprint.h"
@@ -60,6 +62,9 @@ class Ledger {
   int64_t Add(const std::string& name, Footprint footprint, int64_t priority, Answered answered, std::string* error);
   // What waits of the job goes, and whatever it asks for later.
   void Remove(const std::string& name);
+  // Two jobs, there or not, take turns: no group of one starts beside one of the other, but for that of the higher
+  // priority.
+  void TakeTurns(const std::string& one, const std::string& other);
 
   // The number of the step.
   int64_t BeginStep(const std::string& name, std::string* error);
@@ -111,6 +116,7 @@ class Ledger {
   void Settle(std::vector<Answer>* answers);
   Requests::iterator NextToStart();
   bool IsBehind(const Request& request, int64_t number) const;
+  bool IsKeptApart(const Request& request) const;
   bool TryStart(Job* job, int group);
   bool IsSafe() const;
   void Take(Requests::iterator request, Verdict verdict, std::vector<Answer>* answers);
@@ -127,6 +133,7 @@ class Ledger {
   LedgerRooms rooms_ = {0, 0};
   Clock::duration wait_ = Clock::duration::zero();
   std::map<std::string, Job> jobs_;
+  std::set<std::pair<std::string, std::string>> turns_;  // each pair both ways
   Requests waiting_;
   int64_t last_number_ = 0;  // of requests and steps
   LedgerCounters counters_;

@@ -43,22 +43,32 @@ Ledger::Requests::iterator Ledger::NextToStart() {
     return a->second.job->priority > b->second.job->priority;
   });
   const auto may = [this](const auto& it) {
-    return !IsBehind(it->second, it->first) && TryStart(it->second.job, it->second.group);
+    const Request& request = it->second;
+    return !IsBehind(request, it->first) && !IsKeptApart(request) && TryStart(request.job, request.group);
   };
   const auto found = std::find_if(asked.begin(), asked.end(), may);
   return found == asked.end() ? waiting_.end() : *found;
 }
 
 // Case 1: within a step nothing is behind another: what it holds comes free only when it goes on.
-// Case 2: a new step, or job, is behind each older request within a step, and each older one of no lower priority;
-//         a job that starts step after step would else keep them waiting.
+// Case 2: a new step, or job, is behind each older request of no lower priority; a job that starts step after step
+//         would else keep them waiting.
 // Case 3: of a lower priority: only once that has waited for half of the deadline.
 bool Ledger::IsBehind(const Request& request, int64_t number) const {
   if (request.IsMidStep()) return false;
   const auto late = Clock::now() - wait_ / 2;
   return std::any_of(waiting_.begin(), waiting_.lower_bound(number), [&](const auto& older) {
     const Request& other = older.second;
-    return other.IsMidStep() || other.job->priority >= request.job->priority || other.since < late;
+    return other.job->priority >= request.job->priority || other.since < late;
+  });
+}
+
+// Does a job run with which this one takes turns? One of a lower priority is in nobody's way.
+bool Ledger::IsKeptApart(const Request& request) const {
+  if (request.group == kJoin) return false;
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    const Job& other = entry.second;
+    return other.running && other.priority >= request.job->priority && turns_.count({request.name, entry.first}) != 0;
   });
 }
 

@@ -38,6 +38,10 @@ int32_t tfwave_ledger_add(const char* name, int64_t priority, int64_t resident, 
   });
 }
 
+int32_t tfwave_ledger_take_turns(const char* one, const char* other, char* message, int64_t size) {
+  return Guarded(message, size, [=] { process().ledger.TakeTurns(one, other); });
+}
+
 int32_t tfwave_ledger_remove(const char* name, char* message, int64_t size) {
   return Guarded(message, size, [=] { process().ledger.Remove(name); });
 }

@@ -27,6 +27,7 @@ int32_t tfwave_ledger_close(char* message, int64_t size);
 // `held` has one more than the groups. Waits, at most `wait_seconds`, until the begun steps leave room for the job.
 int32_t tfwave_ledger_add(const char* name, int64_t priority, int64_t resident, const int64_t* held,
                           const int64_t* transients, int64_t groups, char* message, int64_t size);
+int32_t tfwave_ledger_take_turns(const char* one, const char* other, char* message, int64_t size);
 int32_t tfwave_ledger_remove(const char* name, char* message, int64_t size);
 
 int32_t tfwave_ledger_begin_step(const char* name, int64_t* step, char* message, int64_t size);

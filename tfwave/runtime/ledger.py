@@ -1,6 +1,7 @@
 """A memory pool that jobs of this process share: which node group of which job may start (Waterwave, section 4)."""
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ LONGEST_WAIT_SECONDS = 1e9
 
 _MOST_BYTES = 1 << 60
 _MESSAGE_BYTES = 4096
+_MESSAGES = 100
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,21 @@ class LedgerFigures:
     messages: tuple[str, ...]
     jobs: Mapping[str, JobFigures]
     waited_by_job: Mapping[str, float]
+
+    def then(self, later: "LedgerFigures") -> "LedgerFigures":
+        """Of this ledger and one that was opened after it; the jobs are the latter's."""
+        waited = Counter(self.waited_by_job)
+        waited.update(later.waited_by_job)
+        return LedgerFigures(
+            admitted=self.admitted + later.admitted,
+            waited=self.waited + later.waited,
+            waited_seconds=self.waited_seconds + later.waited_seconds,
+            longest_wait_seconds=max(self.longest_wait_seconds, later.longest_wait_seconds),
+            released=self.released + later.released,
+            messages=(*self.messages, *later.messages)[-_MESSAGES:],
+            jobs=later.jobs,
+            waited_by_job=dict(waited),
+        )
 
 
 class _Counters(ctypes.Structure):
@@ -132,6 +149,11 @@ class Ledger:
     ) -> None:
         self.close()
 
+    @property
+    def is_open(self) -> bool:
+        """Can jobs be added?"""
+        return self._final is None
+
     def close(self) -> None:
         """Forget all jobs; what waits goes, and another ledger can be opened. Twice does nothing."""
         if self._final is None:
@@ -153,6 +175,11 @@ class Ledger:
         numbers = [ctypes.c_int64(number) for number in (job.priority, job.resident)]
         self._call("add", job.name.encode(), *numbers, held, transients, ctypes.c_int64(len(transients)))
         self._names.add(job.name)
+
+    def take_turns(self, one: str, other: str) -> None:
+        """No group of one job starts beside one of the other, unless it has the higher priority."""
+        self._check_open()
+        self._call("take_turns", one.encode(), other.encode())
 
     def remove(self, name: str) -> None:
         """Forget a job, if it is there: what it holds is free, what waits of it goes, and its barriers let pass."""

@@ -40,11 +40,11 @@ from tensorflow.python.eager.cancellation import (  # noqa: E402
     CancellationManagerContext,
 )
 
-from tfwave.colocate.colocating import open_ledger  # noqa: E402
 from tfwave.colocate.life import Life, Run  # noqa: E402
 from tfwave.colocate.measure import TRACED_STEPS, insert_barriers, ledger_job, measure  # noqa: E402
 from tfwave.colocate.planned import found  # noqa: E402
 from tfwave.colocate.profile import constant_bytes  # noqa: E402
+from tfwave.colocate.room import open_ledger  # noqa: E402
 from tfwave.memory.colocation import Colocation, colocate  # noqa: E402
 from tfwave.runtime.ledger import Ledger, LedgerJob, load_barrier_op  # noqa: E402
 from tfwave.runtime.pool import pool_in_use  # noqa: E402
@@ -54,7 +54,7 @@ WIDTH, BATCH, LAYERS, RATE = 128, 1024, 6, 0.05
 PLACES = 3
 """Where an op can fail: in the forward pass, behind it, and behind the backward pass."""
 MOST_STEPS = 3
-FIRST_STEPS = TRACED_STEPS + 2
+FIRST_STEPS = TRACED_STEPS + 1
 KILLED_SHARE = 0.4
 KILLED_AFTER_MILLISECONDS = (1, 20)
 HANGS_SECONDS = 60.0
@@ -259,15 +259,16 @@ def soak(iterations: int, seed: int) -> dict[str, object]:
     limit = parse_size(POOL) - pool_in_use() - sum(constant_bytes(step.step.view.nodes) for step in steps)
     plan = colocate([step.step for step in steps], limit)
     visitors: list[Visitor] = []
-    with open_ledger(plan, limit, HANGS_SECONDS) as ledger:
-        for place, grouped in enumerate(plan.jobs):
-            ready = found(grouped, steps[place].made)
-            run = _found(insert_barriers(lives[place], ready.job, ready.item, ledger), lives[place])
-            chance = random.Random(f"{seed} {grouped.name}")
-            visitors.append(
-                Visitor(jobs[place], ledger_job(ready.job, 0), run, batches, alone[grouped.name], chance)
-            )
-    with open_ledger(plan, parse_size(POOL) - pool_in_use(), HANGS_SECONDS) as ledger:
+    for place, grouped in enumerate(plan.jobs):
+        ready = found(grouped, steps[place].made)
+        run = lives[place].instance()
+        _, placed = insert_barriers(run, ready, (batches[0],))
+        _found(placed or None, lives[place])
+        chance = random.Random(f"{seed} {grouped.name}")
+        visitors.append(
+            Visitor(jobs[place], ledger_job(ready.job, 0), run, batches, alone[grouped.name], chance)
+        )
+    with open_ledger(plan.jobs, parse_size(POOL) - pool_in_use(), HANGS_SECONDS) as ledger:
         return _visits(ledger, visitors, plan, iterations) | {"seed": seed}
 
 

@@ -89,15 +89,42 @@ void AHigherPriorityIsAskedFirst() {
   CHECK(desk.Said() == Said{"low 0 go"});
 }
 
-void AHighPriorityStaysBehindAStepThatHasBegun() {
+void OnlyAHigherPriorityOvertakesAStepThatHasBegun() {
   Desk desk({100, 100});
   desk.Add("low", 0, {0, 20, 0}, {20, 60});
   desk.Add("runs", 0, {0, 0}, {50});
+  desk.Add("equal", 0, {0, 0}, {10});
   desk.Add("high", 0, {0, 0}, {10}, 1);
   CHECK(desk.Start("low") == 0 && desk.Start("runs") == 0);
-  CHECK(desk.Ask("low", 1) != 0 && desk.Start("high") != 0);
+  CHECK(desk.Ask("low", 1) != 0 && desk.Start("equal") != 0 && desk.Start("high") == 0);
   desk.End("runs");
-  CHECK((desk.Said() == Said{"low 1 go", "high 0 go"}));
+  CHECK((desk.Said() == Said{"low 1 go", "equal 0 go"}));
+}
+
+void OfJobsThatTakeTurnsOneRuns() {
+  Desk desk({100, 100});
+  for (const char* name : {"a", "b"}) desk.Add(name, 0, {0, 5, 0}, {10, 10});
+  desk.Add("free", 0, {0, 0}, {10});
+  desk.ledger.TakeTurns("b", "a");
+  CHECK(desk.Start("a") == 0 && desk.Start("free") == 0 && desk.Start("b") != 0);
+  desk.End("free");
+  CHECK(desk.Said().empty() && desk.Ask("a", 1) != 0);  // the other's turn
+  CHECK(desk.Said() == Said{"b 0 go"});
+  desk.End("b");
+  CHECK(desk.Said() == Said{"a 1 go"} && desk.Start("b") != 0);
+}
+
+void AHigherPriorityTakesNoTurns() {
+  Desk desk({100, 100});
+  desk.Add("low", 0, {0, 10, 0}, {10, 10});
+  desk.Add("high", 0, {0, 0}, {10}, 1);
+  desk.Add("large", 0, {0, 0}, {95}, 1);
+  for (const char* name : {"high", "large"}) desk.ledger.TakeTurns("low", name);
+  CHECK(desk.Start("low") == 0 && desk.Start("high") == 0);
+  CHECK(desk.Ask("low", 1) != 0);  // beside "high" it would slow that
+  desk.End("high");
+  CHECK(desk.Said() == Said{"low 1 go"});
+  CHECK(desk.Start("large") != 0);  // without room
 }
 
 void ALowPriorityIsNotKeptForEver() {
@@ -308,7 +335,9 @@ int main() {
   WithinAStepNothingIsBehindAnother();
   ANewStepStaysBehindAnOlderRequest();
   AHigherPriorityIsAskedFirst();
-  AHighPriorityStaysBehindAStepThatHasBegun();
+  OnlyAHigherPriorityOvertakesAStepThatHasBegun();
+  OfJobsThatTakeTurnsOneRuns();
+  AHigherPriorityTakesNoTurns();
   ALowPriorityIsNotKeptForEver();
   ADeadlineLetsThroughAndSaysWho();
   TheLastMessagesAreKept();

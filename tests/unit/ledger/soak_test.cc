@@ -72,11 +72,17 @@ bool SomeOrderFinishes(Models models, int64_t room) {
   return false;
 }
 
+bool TakeTurns(const std::string& one, const std::string& other) {
+  return std::set<std::string>{one, other} == std::set<std::string>{"a", "b"};
+}
+
 bool MayStart(Models models, const std::string& name, const LedgerRooms& rooms) {
   const Model asking = models[name];
   for (const auto& [other, model] : models) {
     const bool older = model.waiting && model.asked < asking.asked;
-    if (asking.group == 0 && older && (model.group > 0 || model.priority >= asking.priority)) return false;
+    if (asking.group == 0 && older && model.priority >= asking.priority) return false;
+    const bool apart = !asking.joins && TakeTurns(name, other);
+    if (apart && model.running && model.priority >= asking.priority) return false;
   }
   models[name].joins = false;
   models[name].running = !asking.joins;
@@ -85,7 +91,9 @@ bool MayStart(Models models, const std::string& name, const LedgerRooms& rooms) 
 
 class Soak {
  public:
-  explicit Soak(int seed) : random_(seed), rooms_{100, Between(60, 100)}, desk_(rooms_) {}
+  explicit Soak(int seed) : random_(seed), rooms_{100, Between(60, 100)}, desk_(rooms_) {
+    desk_.ledger.TakeTurns("a", "b");
+  }
 
   void Run() {
     for (int i = 0; i < 400; ++i) {

@@ -1,0 +1,163 @@
+"""Jobs that come, change and go in one pool, against the same jobs alone; prints what came out as JSON.
+
+A process of its own: the pool is there once for all that a process runs.
+"""
+
+import gc
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+
+from tests.numerics.colocated_jobs import BATCH, WIDTH, Session, Trained, batches, losses
+from tfwave.colocate import Handle, Job, Pool
+from tfwave.memory.colocation import Colocation
+from tfwave.memory.schedule import in_turn
+from tfwave.plan.plan import Plan
+from tfwave.runtime.pool import pool_in_use
+
+import tensorflow as tf  # isort: skip  (after its pool was limited)
+
+ROOM = 64 << 20
+"""Two whole steps have no room in it beside each other, groups of them have."""
+STEPS, FEW_STEPS, SMALL_STEPS = 24, 8, 40
+ROWS = (BATCH, 640, 384)
+
+
+def after(handle: Handle, steps: int) -> None:
+    """It has made so many, or has ended."""
+    while handle.steps < steps and not handle.ended:
+        time.sleep(0.005)
+
+
+def in_buckets(seed: int, count: int) -> list[np.ndarray]:
+    made = {rows: batches(seed + rows, count, rows) for rows in ROWS}
+    return [made[rows][number] for number, rows in enumerate(islice(cycle(ROWS), count))]
+
+
+def breathing() -> dict[str, Any]:
+    """One stays; others come: of three shapes, too large, to be changed or cancelled, by a name that was there."""
+    data = {
+        "stays": batches(1, 2 * STEPS),
+        "buckets": in_buckets(2, STEPS),
+        "huge": batches(3, STEPS, 6 * BATCH),
+        "changed": batches(4, 2 * FEW_STEPS),
+        "cancelled": batches(5, 2 * STEPS),
+        "again": batches(6, FEW_STEPS),
+    }
+    kinds = {name: Session if name == "again" else Trained for name in data}
+    jobs = {name: kind(seed) for seed, (name, kind) in enumerate(kinds.items())}
+    held = pool_in_use()
+
+    def job(name: str, step: Any = None, **others: Any) -> Job:
+        return Job(name, step or jobs[name].step, data[name], **others)
+
+    with Pool(held + ROOM) as pool:
+        handles = {"stays": pool.add(job("stays"))}
+        after(handles["stays"], 6)
+        handles["buckets"] = pool.add(job("buckets"))
+        handles["huge"] = pool.add(job("huge", priority=9))
+        huge = handles["huge"].result()
+        for name in ("changed", "cancelled"):
+            handles[name] = pool.add(job(name))
+        after(handles["changed"], FEW_STEPS)
+        handles["changed"].change(tf.function(jobs["changed"]._step))
+        after(handles["cancelled"], 3)
+        handles["cancelled"].cancel()
+        handles["cancelled"].result()
+        handles["again"] = pool.add(Job("huge", jobs["again"].step, data["again"]))
+    results = {name: handle.result() for name, handle in handles.items()}
+    made = {name: result.steps for name, result in results.items()}
+    kinds["huge"] = Trained
+    alone = {
+        name: kind(seed).alone(data[name][: made[name]]) for seed, (name, kind) in enumerate(kinds.items())
+    }
+    return {
+        "steps": made,
+        "all": {name: len(each) for name, each in data.items()},
+        "errors": {name: str(result.error) for name, result in results.items() if result.error},
+        "huge": type(huge.error).__name__,
+        "equal": {name: losses(result.values) == alone[name] for name, result in results.items()},
+        "released": pool.figures.released,
+        "left": list(pool.figures.jobs),
+        "planned": sorted(each.job.name for each in pool.plan.groups.jobs)
+        if pool.plan and pool.plan.groups
+        else [],
+    }
+
+
+class Small:
+    """Infers; notes what it waited in each step, and how long that took besides."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.weight = tf.Variable(tf.ones([WIDTH, WIDTH]))
+        self.step = tf.function(lambda batch: tf.reduce_sum(batch @ self.weight))
+        self.waits: list[float] = []
+        self.seconds: list[float] = []
+
+    def batches(self) -> Iterator[np.ndarray]:
+        for _ in range(SMALL_STEPS):
+            begin, before = time.perf_counter(), self._waited()
+            yield np.ones((64, WIDTH), np.float32)
+            self.waits.append(self._waited() - before)
+            self.seconds.append(time.perf_counter() - begin - self.waits[-1])
+            time.sleep(0.01)
+
+    def _waited(self) -> float:
+        return self.pool.figures.waited_by_job.get("small", 0.0)
+
+
+def beside_training(priority: int, plan: Plan | None) -> tuple[Plan, dict[str, float]]:
+    """A training of many batches, and the small one, which ends first; planned in turn if a plan is given."""
+    trained, ends = Trained(1), False
+
+    def until_the_end(data: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        for batch in cycle(data):
+            if ends:
+                return
+            yield batch
+
+    with Pool() as pool:
+        small = Small(pool)
+        jobs = [
+            Job("large", trained.step, until_the_end(batches(1, 3))),
+            Job("small", small.step, small.batches(), priority=priority),
+        ]
+        handles = pool.add_all(jobs, plan)
+        result = handles[1].result()
+        ends = True
+    assert pool.plan is not None
+    return pool.plan, {
+        "p95": statistics.quantiles(small.waits, n=20)[-1],
+        "step": statistics.median(small.seconds),
+        "share": result.waited_seconds / result.seconds,
+        "released": pool.figures.released,
+    }
+
+
+def in_turn_plan(plan: Plan) -> Plan:
+    assert plan.groups is not None
+    jobs = [each.job for each in plan.groups.jobs]
+    graphs = {each.job.name: each.graph for each in plan.groups.jobs}
+    turns = Colocation(tuple(jobs), in_turn(jobs), plan.groups.limit_bytes)
+    return Plan(groups=turns.section(graphs))
+
+
+def main() -> None:
+    found: dict[str, Any] = {"breathing": breathing()}
+    gc.collect()
+    planned, _ = beside_training(5, None)
+    for priority in (0, 5):
+        gc.collect()
+        _, found[f"priority {priority}"] = beside_training(priority, in_turn_plan(planned))
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Jobs that come, change and go in one limited pool: each computes what it computes alone, bit by bit."""
+
+from typing import Any
+
+import pytest
+
+from tests.numerics.test_colocate import said_by
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return said_by("tests.numerics.pooled")
+
+
+def test_jobs_that_come_while_others_run_compute_the_same(found: dict[str, Any]) -> None:
+    breathing = found["breathing"]
+    assert breathing["equal"] == dict.fromkeys(breathing["all"], True)
+    unended = {"huge", "cancelled"}
+    assert {name for name, steps in breathing["steps"].items() if steps < breathing["all"][name]} == unended
+    assert set(breathing["errors"]) == unended
+    assert (breathing["released"], breathing["left"]) == (0, [])
+
+
+def test_a_newcomer_without_room_says_so_and_leaves_the_others_alone(found: dict[str, Any]) -> None:
+    breathing = found["breathing"]
+    assert (breathing["huge"], breathing["steps"]["huge"]) == ("PlanError", 4)
+    assert "the job 'huge' alone peaks at" in breathing["errors"]["huge"]
+    assert breathing["planned"].count("huge") == 1  # another of the name that came later
+
+
+def test_a_job_that_is_cancelled_says_after_how_many_steps(found: dict[str, Any]) -> None:
+    breathing = found["breathing"]
+    assert breathing["errors"]["cancelled"] == f"cancelled after {breathing['steps']['cancelled']} steps"
+
+
+def test_a_small_job_of_a_higher_priority_waits_for_memory_only(found: dict[str, Any]) -> None:
+    """Planned in turn beside a training, with room for both; of equal priority, it waits for the other's steps."""
+    first, equal = found["priority 5"], found["priority 0"]
+    assert first["p95"] < first["step"]
+    assert equal["p95"] > equal["step"]
+    assert (first["released"], equal["released"]) == (0, 0)
+
+
+def test_jobs_come_change_go_and_fail_at_random() -> None:
+    """The process itself checks that no step runs out of memory, and that each computes what it does alone."""
+    soaked = said_by("tools.bench.pool_soak", "--steps", "120")
+    assert soaked["bit_equal"]
+    assert soaked["jobs"] > 3
+    assert soaked["let_through"] == 0

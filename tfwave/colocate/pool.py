@@ -1,0 +1,157 @@
+"""Jobs that come and go in one process under one memory limit."""
+
+import logging
+import time
+from collections.abc import Sequence
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from tfwave.colocate.handle import Handle
+from tfwave.colocate.job import Job
+from tfwave.colocate.life import Life
+from tfwave.colocate.member import Cohort, Member
+from tfwave.colocate.planned import check_names
+from tfwave.colocate.sharing import STOP_SECONDS, Sharing
+from tfwave.errors import EnforcerError, PlanError
+from tfwave.plan.given import GivenPlan, section_of
+from tfwave.plan.groups import Groups
+from tfwave.plan.plan import Plan
+from tfwave.runtime.ledger import LedgerFigures, load_barrier_op
+from tfwave.runtime.pool import pool_limit
+from tfwave.sizes import in_words, parse_size
+
+_TICK_SECONDS = 0.2
+_SAY_SECONDS = 10.0
+_log = logging.getLogger("tfwave")
+
+
+class Pool:
+    """Trains jobs in one limited pool; they come, change and go while others run (Waterwave section 4).
+
+    1. The first steps of a job, and of each new shape of its batches, run alone: one to warm up, three that are
+       traced, and one with its barriers. The others wait between their steps, and go on in between.
+    2. Then it is planned beside them. They keep their groups, unless cutting all anew saves so much that it is
+       worth a step of each that runs alone. A job that has no room ends with a `PlanError`, and they go on.
+    3. From then on it runs in a thread of its own: only before each group it waits until the pool has room for it,
+       and until no job runs with which it takes turns. A job of a higher priority takes none: it waits for memory
+       only. What a job computes stays the same, bit by bit.
+    4. A job that ends or fails leaves the others alone; what it left in the pool, as variables, still counts.
+
+    Leaving the `with` block waits until all jobs have ended. On an exception, as Ctrl-C, each ends its step first.
+
+    The process must have a limited CPU pool (`limit_memory`). What is in it when a job is planned counts as taken,
+    and what the jobs hold between their steps counts once more, as the pool gives a variable's new value up to
+    twice what it needs. TensorFlow's graph optimizer must be on; point 1 takes it for its time (`in_grappler`).
+
+    Args:
+        limit: bytes, or as "512MiB"; by default, and at most, that of the pool.
+        wait_seconds: after which a group starts, room or not; said in `figures`. By default a minute, or what three
+            steps of all jobs in turn take, if that is longer.
+
+    Raises:
+        EnforcerError: no limited pool, or there is another `Pool`.
+        EnvironmentUnsupported: no compiler for the native library, or no such TensorFlow.
+        PlanError: a limit above the pool's.
+    """
+
+    def __init__(self, limit: str | int | None = None, *, wait_seconds: float | None = None) -> None:
+        """Nothing runs."""
+        checked = _limit(limit)
+        load_barrier_op()
+        self._sharing = Sharing(checked, wait_seconds)
+        self._members: list[Member] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._wait()
+        finally:
+            self._end()
+
+    @property
+    def plan(self) -> Plan | None:
+        """What was planned last; None if nothing was."""
+        groups = self._sharing.plan
+        return None if groups is None else Plan(groups=groups)
+
+    @property
+    def figures(self) -> LedgerFigures:
+        """What was counted so far."""
+        return self._sharing.room.figures()
+
+    def add(self, job: Job) -> Handle:
+        """Let a job make its steps; returns at once.
+
+        Raises:
+            EnforcerError: a step that is none.
+            PlanError: a job of this name runs.
+        """
+        return self.add_all([job])[0]
+
+    def add_all(self, jobs: Sequence[Job], plan: GivenPlan | None = None) -> tuple[Handle, ...]:
+        """The same of several, which are planned together; those that come first, by priority, have room first.
+
+        Args:
+            jobs: with different names.
+            plan: with these jobs, by their names, or its file: that of an earlier pool, or of `tfwave colocate`. A
+                job whose step is not what was planned fails, and the others go on.
+
+        Raises:
+            EnforcerError: as `add`.
+            PlanError: as `add`; or a plan for other jobs, or for some of those that run.
+        """
+        groups = None if plan is None else section_of(plan, Groups)
+        self._check(jobs, groups)
+        lives = [Life(job) for job in jobs]
+        cohort = Cohort(len(lives), partial(self._sharing.take_in, plan=groups))
+        planned = {each.job.name: each for each in groups.jobs} if groups else {}
+        members = [Member(life, self._sharing, cohort, planned.get(life.job.name)) for life in lives]
+        self._members = [*[member for member in self._members if not member.ended], *members]
+        for member in members:
+            member.start()
+        return tuple(members)
+
+    def _check(self, jobs: Sequence[Job], groups: Groups | None) -> None:
+        running = [member.name for member in self._members if not member.ended]
+        names = [*running, *[job.name for job in jobs]]
+        for name in names:
+            if names.count(name) > 1:
+                raise PlanError(f"two jobs are named '{name}': name them apart")
+        if groups is not None:
+            check_names(groups, names)
+
+    def _wait(self) -> None:
+        """Says now and then how far they are."""
+        said = time.monotonic()
+        while running := [member for member in self._members if not member.ended]:
+            running[0].wait(_TICK_SECONDS)
+            if time.monotonic() - said > _SAY_SECONDS:
+                said = time.monotonic()
+                steps = ", ".join(f"{member.name} {member.steps}" for member in self._members)
+                _log.info("tfwave: steps so far: %s", steps)
+
+    def _end(self) -> None:
+        """Each ends with its step."""
+        for member in self._members:
+            member.cancel()
+        end = time.monotonic() + STOP_SECONDS
+        stuck = [m.name for m in self._members if not m.wait(max(0.0, end - time.monotonic()))]
+        self._sharing.room.close()
+        if stuck:
+            raise EnforcerError(f"a step of {', '.join(stuck)} does not end: it is left behind")
+
+
+def _limit(wanted: str | int | None) -> int:
+    pool = pool_limit()
+    limit = pool if wanted is None else parse_size(wanted)
+    if limit > pool:
+        raise PlanError(
+            f"a limit of {in_words(limit)} is above the pool's, {in_words(pool)}: set the pool up with more"
+        )
+    return limit

@@ -1,0 +1,105 @@
+"""The ledger of a pool, opened anew whenever what its jobs hold has changed."""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import combinations
+
+from tfwave.colocate.measure import ledger_job
+from tfwave.colocate.shape import Shape
+from tfwave.errors import EnforcerError
+from tfwave.memory.slots import Rooms, room
+from tfwave.plan.groups import GroupedJob
+from tfwave.runtime.ledger import Ledger, LedgerFigures
+from tfwave.runtime.pool import pool_in_use
+
+
+def open_ledger(jobs: Sequence[GroupedJob], free: int, wait_seconds: float) -> Ledger:
+    """A ledger of so many bytes, of which a part is kept: see `Pool`, and the margins of `Rooms`.
+
+    There may be less than was planned with. So the largest step may take, alone, as much as one that is not cut.
+    """
+    rooms = Rooms.of(jobs, free)
+    residents = sum(job.resident for job in jobs)
+    largest = residents + max((job.needs[0] for job in jobs), default=0)
+    alone = max(rooms.alone, min(largest, room(free, 1))) - residents
+    return Ledger(max(1, alone), max(1, rooms.shared - residents), wait_seconds)
+
+
+class Room:
+    """What jobs have of a pool. Only who is alone in the gate may `open` it."""
+
+    def __init__(self, limit: int) -> None:
+        """Nothing is in it.
+
+        Raises:
+            EnforcerError: the process has a ledger already.
+        """
+        self.limit = limit
+        self._ledger = Ledger(1, 1)
+        self._closed: LedgerFigures | None = None
+        self._inside: Set[Shape] = frozenset()
+
+    def open(
+        self, shapes: Sequence[Shape], turns: Iterable[tuple[str, str]], wait_seconds: float
+    ) -> dict[Shape, EnforcerError]:
+        """Take in shapes with barriers, each job's resident bytes once; those without room, and why.
+
+        What is in the pool now counts as taken.
+        """
+        self.close()
+        jobs = dict(_counted_once(shapes))
+        self._ledger = open_ledger(list(jobs.values()), self.limit - pool_in_use(), wait_seconds)
+        refused: dict[Shape, EnforcerError] = {}
+        for shape, job in jobs.items():
+            try:
+                self._ledger.add(ledger_job(job, shape.life.job.priority))
+            except EnforcerError as error:
+                refused[shape] = error
+        self._inside = jobs.keys() - refused.keys()
+        kept_apart = set(map(frozenset, turns))
+        for one, other in combinations(shapes, 2):
+            if frozenset({one.life.job.name, other.life.job.name}) in kept_apart:
+                self._ledger.take_turns(one.name, other.name)
+        return refused
+
+    def has(self, shape: Shape) -> bool:
+        """Do its groups ask?"""
+        return shape in self._inside
+
+    def remove(self, shape: Shape) -> None:
+        """Let its groups pass until it is taken in again."""
+        self._ledger.remove(shape.name)
+
+    def close(self) -> None:
+        """Nothing asks any more; another ledger can be opened."""
+        if self._ledger.is_open:
+            self._closed = self.figures()
+            self._ledger.close()
+
+    @contextmanager
+    def step(self, shape: Shape) -> Generator[None]:
+        """Around a step whose groups ask."""
+        with self._ledger.step(shape.name):
+            yield
+
+    def waited_seconds(self, name: str) -> float:
+        """What a shape has waited for."""
+        return self.figures().waited_by_job.get(name, 0.0)
+
+    def figures(self) -> LedgerFigures:
+        """Of all ledgers so far."""
+        if self._closed is None or not self._ledger.is_open:
+            return self._closed or self._ledger.figures()
+        return self._closed.then(self._ledger.figures())
+
+
+def _counted_once(shapes: Iterable[Shape]) -> Iterator[tuple[Shape, GroupedJob]]:
+    """Of the shapes of a job, the one with the most resident bytes has them."""
+    barred = [(shape, shape.barred) for shape in shapes if shape.barred is not None]
+    most: dict[str, GroupedJob] = {}
+    for shape, job in barred:
+        name = shape.life.job.name
+        most[name] = max(most.get(name, job), job, key=lambda found: found.resident)
+    for shape, job in barred:
+        yield shape, job if job is most[shape.life.job.name] else replace(job, resident=0)

@@ -1,0 +1,194 @@
+"""What the jobs of a pool share: who runs, who has what room, and the plan."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tfwave.colocate.fitting import fit_beside
+from tfwave.colocate.gate import Gate
+from tfwave.colocate.life import Life, let_go
+from tfwave.colocate.room import Room
+from tfwave.colocate.shape import Shape
+from tfwave.errors import PlanError, TfwaveError
+from tfwave.memory.colocation import Colocation
+from tfwave.plan.groups import Groups
+from tfwave.runtime.ledger import WAIT_SECONDS
+from tfwave.runtime.live.batches import bytes_of
+from tfwave.runtime.pool import pool_in_use
+from tfwave.sizes import in_words
+
+STOP_SECONDS = 120.0
+_ROUNDS = 3
+"""Of one step of each job, in turn: a group that has waited longer waits for a job that hangs."""
+_log = logging.getLogger("tfwave")
+
+
+class Sharing:
+    """Makes each step in its way.
+
+    1. First steps of a shape run alone: nobody knows what they hold.
+    2. So does the first with new barriers.
+    3. All others run side by side, and their groups ask the ledger.
+    4. But for those that have no room there any more, as a newcomer holds it: they run alone, until it has gone.
+
+    Behind each step alone the ledger is opened anew, with what the pool then holds.
+    """
+
+    def __init__(self, limit: int, wait_seconds: float | None) -> None:
+        """Nothing runs.
+
+        Raises:
+            EnforcerError: the process has a ledger already.
+        """
+        self.gate = Gate(max(STOP_SECONDS, wait_seconds or 0.0))
+        self.room = Room(limit)
+        self.plan: Groups | None = None
+        self._wait_seconds = wait_seconds
+        self._shapes: list[Shape] = []
+        self._turns: Sequence[tuple[str, str]] = ()
+        self._planning = threading.Lock()
+
+    def step(self, shape: Shape, *batch: Any) -> Any:
+        """The four cases."""
+        if shape.is_known and shape.is_barred:
+            with self.gate.beside():
+                if self.room.has(shape):
+                    with self.room.step(shape):
+                        return shape.run(*batch)
+        with self.gate.alone():
+            return self._alone(shape, batch)
+
+    def take_in(self, shapes: Sequence[Shape], plan: Groups | None = None) -> None:
+        """Plan shapes whose first steps were made beside those that are there; one without room is told why."""
+        with self._planning:
+            try:
+                self._take_in([shape for shape in shapes if shape.is_known and not shape.life.ended], plan)
+            except TfwaveError as error:
+                for shape in shapes:
+                    shape.refusal = error
+
+    def leave(self, life: Life) -> None:
+        """A job has ended, or has another step: what it had counts no more, but for what stays in the pool."""
+        with self._planning, self.gate.alone():
+            self._shapes = [shape for shape in self._shapes if shape.life is not life]
+            self._open()
+
+    def _alone(self, shape: Shape, batch: tuple[Any, ...]) -> Any:
+        """Cases 1, 2 and 4; what a step that failed had in the pool is let go before that is looked at."""
+        newcomer = shape if shape.barred is None else None
+        self.room.remove(shape)
+        try:
+            if not shape.is_known:
+                self._check_room(shape, batch)
+                return shape.first(*batch)
+            return shape.run(*batch) if shape.is_barred else shape.bar(*batch)
+        except Exception as error:  # the job's own: any
+            let_go(error)
+            raise
+        finally:
+            self._open(newcomer)
+
+    def _check_room(self, shape: Shape, batch: tuple[Any, ...]) -> None:
+        """TensorFlow ends the process where what a session is fed has no room."""
+        given, free = bytes_of(batch), self.room.limit - pool_in_use()
+        if given > free:
+            raise PlanError(
+                f"a batch of the job '{shape.life.job.name}' takes {in_words(given)}, and the pool has "
+                f"{in_words(max(0, free))} left: give it a smaller batch, or raise the limit"
+            )
+
+    def _open(self, newcomer: Shape | None = None) -> None:
+        """A newcomer that has no room there, or leaves too little, has come in vain."""
+        shapes = [shape for shape in self._shapes if shape.barred]
+        refused = self.room.open(shapes, self._turns, self._longest_wait())
+        if newcomer in shapes and refused:
+            newcomer.refusal = refused.get(newcomer) or next(iter(refused.values()))
+            self.room.open(
+                [shape for shape in shapes if shape is not newcomer], self._turns, self._longest_wait()
+            )
+
+    def _longest_wait(self) -> float:
+        if self._wait_seconds is None:
+            return max(WAIT_SECONDS, _ROUNDS * (self.plan.in_turn_seconds if self.plan else 0.0))
+        return self._wait_seconds
+
+    def _take_in(self, shapes: Sequence[Shape], plan: Groups | None) -> None:
+        if plan is not None:
+            self._shapes += shapes
+            self._decide(Colocation.of(plan), plan)
+        elif shapes:
+            self._plan(shapes, self._left(shapes))
+            self._shapes += [shape for shape in shapes if shape.job is not None]
+
+    def _left(self, shapes: Iterable[Shape]) -> int:
+        """The limit without what is in the pool, and without what instances with barriers will have."""
+        with self.gate.alone():
+            in_use = pool_in_use()
+        left = self.room.limit - in_use - sum(shape.constants for shape in shapes)
+        if left < 1:
+            taken = f"{in_words(in_use)} of {in_words(self.room.limit)}"
+            raise PlanError(f"the pool is full before any step, with {taken} taken: raise the limit")
+        return left
+
+    def _plan(self, shapes: Sequence[Shape], left: int) -> None:
+        """The largest shape of each job is planned; its others are cut as it is."""
+        begin = time.perf_counter()
+        placed = _largest(self._shapes)
+        leading = _largest([*self._shapes, *shapes])
+        fresh = [shape for shape in leading.values() if shape in shapes]
+        fresh.sort(key=lambda shape: -shape.life.job.priority)
+        there = [shape.placed for name, shape in placed.items() if leading[name] is shape]
+        steps = [shape.step for shape in fresh if shape.step is not None]
+        if steps:
+            found = fit_beside([each for each in there if each is not None], steps, left)
+            for shape in fresh:
+                shape.refusal = found.left_out.get(shape.life.job.name)
+            if found.plan is not None:
+                _say(found.plan, self.room.limit, time.perf_counter() - begin)
+                self._place(found.plan, leading)
+        for shape in (*self._shapes, *shapes):
+            job = leading[shape.life.job.name].job
+            if shape is not leading[shape.life.job.name] and job is not None:
+                shape.follow(job)
+
+    def _place(self, plan: Colocation, leading: dict[str, Shape]) -> None:
+        for job in plan.jobs:
+            shape = leading[job.name]
+            try:
+                shape.place(job)
+            except TfwaveError as error:
+                if shape.job is None:
+                    shape.refusal = error
+        self._decide(plan, plan.section({job.name: leading[job.name].graph for job in plan.jobs}))
+
+    def _decide(self, plan: Colocation, groups: Groups) -> None:
+        self.plan, self._turns = groups, plan.turns
+
+
+def _largest(shapes: Iterable[Shape]) -> dict[str, Shape]:
+    """Of each job, the one with the highest peak, the first of equals."""
+    largest: dict[str, Shape] = {}
+    for shape in shapes:
+        name = shape.life.job.name
+        if name not in largest or _peak(shape) > _peak(largest[name]):
+            largest[name] = shape
+    return largest
+
+
+def _peak(shape: Shape) -> int:
+    if shape.step is not None:
+        return shape.step.profile.peak
+    return shape.job.peak if shape.job is not None else 0
+
+
+def _say(plan: Colocation, limit: int, seconds: float) -> None:
+    _log.info(
+        "tfwave: planned in %.1f s into %s of %s, %s; node groups: %s",
+        seconds,
+        in_words(plan.limit_bytes),
+        in_words(limit),
+        "in turn" if plan.is_in_turn else "side by side",
+        ", ".join(f"{job.name} in {len(job.groups)}" for job in plan.jobs),
+    )
