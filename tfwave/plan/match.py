@@ -19,7 +19,7 @@ def check_match(plan: Plan, view: GraphView, transfers: Transfers) -> None:
 
 
 def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers, whole: GraphView) -> tuple[str, ...]:
-    """What of a plan was made for this graph, in words: its order, jobs, waves. Each is of a graph of its own.
+    """What of a plan was made for this graph, in words: its order, jobs, waves, memory. Each has its own.
 
     `view` is the graph as it was cut, by which transfers are ordered; `whole` is the graph before that.
 
@@ -33,6 +33,8 @@ def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers, whole: Gra
         differences[f"the job '{planned.job.name}'"] = first_difference(planned.graph, whole)
     if plan.waves:
         differences["the waves"] = first_difference(plan.waves.graph, whole)
+    if plan.memory:
+        differences["the memory"] = first_difference(plan.memory.graph, whole)
     fitting = tuple([part for part, difference in differences.items() if difference is None])
     for difference in differences.values():
         if difference and not fitting:
