@@ -20,7 +20,7 @@ from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
 from tfwave.plan.fingerprint import NO_GRAPH
 
-MANY = settings(max_examples=12, deadline=None, database=None)
+MANY = settings(max_examples=40, deadline=None, database=None)
 MOST = 6
 
 
@@ -32,7 +32,7 @@ def traced(step: TrainingStep) -> tuple[int, ...]:
 @given(rng=st.randoms(use_true_random=False), share=st.floats(0, 1))
 @pytest.mark.parametrize("policy", [Policy.GREEDY, Policy.DYMEM])
 def test_each_promise_is_kept(policy: Policy, rng: random.Random, share: float) -> None:
-    step = random_step(rng, rng.randint(2, 12))
+    step = random_step(rng, rng.randint(2, 8))
     least, most = least_limit(step), Layout.of(step, traced(step), 3).peak
     limit = least + round(share * max(0, most - least))
     fit = fit_step(step, limit, policy)

@@ -136,6 +136,7 @@ def _document(asked: _Asked) -> dict[str, Any]:
         "captured_peak_bytes": found.peak,
         "least_bytes": asked.least,
         "extra_seconds": fit and fit.forecast.extra_seconds,
+        "exposed": fit and fit.exposed,
         "price_seconds": fit and fit.price,
         "bound_seconds": fit and fit.bound,
         "bound": fit and fit.bound_name,
@@ -173,4 +174,5 @@ def _print(asked: _Asked) -> None:
 
 def _price(fit: Fit) -> str:
     gap = "" if fit.gap is None else f", {fit.gap:.1%} above the bound ({fit.bound_name})"
-    return f"copies and repeated ops: {milliseconds(fit.price)} if nothing hides{gap}"
+    share = f"copies at {fit.exposed:.0%} of their time and repeated ops"
+    return f"chosen by what it costs, {share}: {milliseconds(fit.price)}{gap}"

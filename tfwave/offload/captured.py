@@ -13,6 +13,7 @@ from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.reach import in_control_flow
+from tfwave.graph.verify import verify
 from tfwave.graph.view import GraphView
 from tfwave.memory.step import Tensor
 from tfwave.offload.backward import StepFlow
@@ -36,7 +37,9 @@ def captured_step(bundle: Bundle, device: str | None = None) -> CapturedStep:
     What others hold in the pool counts as resident.
 
     Raises:
-        BundleError: the step ran in several parts, or its backward pass is not found; or as `captured_memory`.
+        BundleError: the step ran in several parts, in a loop, or its backward pass is not found; or as
+            `captured_memory`.
+        GraphError: the graph is malformed.
     """
     graph, *more = bundle.graphs
     if more:
@@ -47,7 +50,7 @@ def captured_step(bundle: Bundle, device: str | None = None) -> CapturedStep:
     _refuse_loops(found)
     item = GraphItem(graph, fetches=tuple(bundle.manifest.fetches))
     try:
-        flow = StepFlow.of(item, bundle.view)
+        flow = StepFlow.of(item, verify(item))
     except PassError as error:
         raise BundleError(
             f"its backward pass is not found ({error}): capture a training step that fetches loss and train op"

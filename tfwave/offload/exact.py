@@ -65,8 +65,10 @@ def _solved(optimize: Any, prices: Prices, limit: int, seconds: float) -> tuple[
     values, at_rows, at_columns = zip(*entries, strict=True) if entries else ((), (), ())
     matrix = sparse.coo_matrix((values, (at_rows, at_columns)), shape=(len(rows), program.size))
     between = optimize.LinearConstraint(matrix, [low for _, low, _ in rows], [high for _, _, high in rows])
+    costs = np.array(program.prices())
+    unit = costs.max(initial=0.0) or 1.0
     found = optimize.milp(
-        program.prices(),
+        costs / unit,
         constraints=between,
         integrality=program.integral(),
         bounds=optimize.Bounds(0, program.most()),
@@ -74,7 +76,7 @@ def _solved(optimize: Any, prices: Prices, limit: int, seconds: float) -> tuple[
     )
     if found.x is None:
         return None, 0.0
-    return Choice(prices.layout, program.methods(found.x)), float(found.mip_dual_bound)
+    return Choice(prices.layout, program.methods(found.x)), float(found.mip_dual_bound) * unit
 
 
 class _Program:

@@ -39,13 +39,15 @@ class Fit:
     Attributes:
         policy: who chose.
         forecast: the choice, and what it does.
-        price: what is away costs so many seconds if no copy hides.
+        exposed: as which share of a second the choice counted one of copying.
+        price: so many seconds of copies, counted so, and of repeated ops.
         bound: no choice in this order costs less by the same prices.
         bound_name: what that bound is called.
     """
 
     policy: Policy
     forecast: Forecast
+    exposed: float
     price: float
     bound: float
     bound_name: str
@@ -115,7 +117,7 @@ def _tried(step: TrainingStep, limit: int, policy: Policy) -> Iterator[Fit]:
 def _judged(choice: Choice, prices: Prices, limit: int, policy: Policy, optimum: float | None = None) -> Fit:
     bound = relief_bound(prices, limit) if optimum is None else optimum
     name = "relief at the worst op" if optimum is None else "integer optimum"
-    return Fit(policy, forecast(choice, limit), prices.total(choice), bound, name)
+    return Fit(policy, forecast(choice, limit), prices.exposed, prices.total(choice), bound, name)
 
 
 def _orders(step: TrainingStep) -> list[tuple[int, ...]]:

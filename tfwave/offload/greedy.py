@@ -22,12 +22,13 @@ from tfwave.offload.layout import Layout, Method
 
 _TRIED = 4
 """Of the moves that promise most, so many are measured in each round."""
-_BUDGET = 1.2e6
+_BUDGET = 2e6
 """Places looked at, over all choices measured: some tenths of a second."""
-_PATIENCE = 6
-"""For each tensor that is away, after so many rounds without a cheaper choice it ends."""
+_PATIENCE = 24
+"""For each tensor that is away: after so many rounds without a cheaper choice it ends."""
 _MOST_RUINED = 6
-_NOISE = 1.6
+_NOISE = (1.5, 5.0)
+"""Prices are so many times off at most, in one round or another."""
 
 _Table = npt.NDArray[np.float64]
 
@@ -57,11 +58,11 @@ class _Search:
             best = self._cheaper(best, self._pruned(greedy))
         fruitless, patience = 0, _PATIENCE * np.count_nonzero(best.methods)
         while self.spent < _BUDGET and fruitless < patience:
-            before, fruitless = best, fruitless + 1
+            before, fruitless = self._total(best), fruitless + 1
             covered = self._covered(self._ruined(best), self._noisy())
             if covered is not None:
                 best = self._cheaper(best, self._pruned(covered))
-            if best is not before:
+            if self._total(best) < before:
                 fruitless = 0
         return best
 
@@ -75,14 +76,15 @@ class _Search:
         return Choice(choice.layout, methods)
 
     def _noisy(self) -> _Table:
-        factors = [self.noise.uniform(1 / _NOISE, _NOISE) for _ in range(self.prices.size)]
+        most = self.noise.choice(_NOISE)
+        factors = [self.noise.uniform(1 / most, most) for _ in range(self.prices.size)]
         return self.prices * np.array(factors).reshape(self.prices.shape)
 
     def _total(self, choice: Choice) -> float:
         return math.fsum(self.prices[np.arange(len(choice.methods)), choice.methods])
 
     def _cheaper(self, one: Choice, other: Choice) -> Choice:
-        return other if self._total(other) < self._total(one) else one
+        return other if self._total(other) <= self._total(one) else one
 
     def _covered(self, choice: Choice, prices: _Table) -> Choice | None:
         """Case 1; None where no single move helps."""
