@@ -91,8 +91,9 @@ def replayed(step: TrainingStep, plan: Memory) -> int:
             if tensor.back != step.ops[op].node:
                 continue
             assert buffer not in there
+            left = host.pop(buffer)
             if tensor.method == "offload":
-                there[buffer] = host.pop(buffer)
+                there[buffer] = left
             else:
                 again = [number[node] for node in tensor.again]
                 beside += _run_again(step, again, buffer, there, wanted, changed)
@@ -103,7 +104,7 @@ def replayed(step: TrainingStep, plan: Memory) -> int:
         for buffer in step.used[op]:
             if last[buffer] == place and not step.buffers[buffer].stays:
                 del there[buffer]
-    assert not host.keys() & {b for b, buffer in enumerate(step.buffers) if buffer.stays}
+    assert not host
     return peak
 
 

@@ -40,7 +40,7 @@ def test_each_promise_is_kept(policy: Policy, rng: random.Random, share: float) 
     assert fit is not None
     plan = memory_section(fit, NO_GRAPH, limit, least)
     assert replayed(step, plan) == plan.peak_bytes <= limit
-    assert fit.forecast.extra_seconds <= fit.price / (0.1 if fit.price else 1) + 1e-12
+    assert fit.forecast.extra_seconds <= fit.price / fit.exposed + 1e-12
 
 
 @MANY

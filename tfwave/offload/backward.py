@@ -34,8 +34,9 @@ class StepFlow:
         1. The forward pass is what its end follows from; weights are the variables that it reads.
         2. The gradient begins where the updates of as many weights as any follow from one node behind the forward
            pass: at what stands for the gradient of the loss. Backward is that, and all that follows from it.
-        3. So what is made of the forward pass alone, such as the mask of a Relu, belongs to the forward pass: it
-           may run as soon as that does.
+        3. What is made of the forward pass alone, such as the mask of a Relu, belongs to the forward pass, as it
+           may run as soon as that does: it covers fewer weights, or all that takes it follows from a seed, which is
+           made of no value of the forward pass.
 
         Raises:
             PassError: the step changes no weight, or the end of its forward pass is not found.
@@ -60,7 +61,10 @@ def _backward(tensors: StepTensors, variables: StepVariables) -> frozenset[int]:
     covered = _covered(flow, _gradients(tensors, updates), forward)
     sets = set(covered.values())
     begins = [node for node, bits in covered.items() if _is_whole(bits, sets)]
-    return (flow.downstream(begins) | {update.node for update in updates}) - forward
+    given = flow.downstream(forward)
+    seeded = flow.downstream([node for node in begins if node not in given])
+    more = [node for node in begins if not seeded.issuperset(covered.keys() & flow.fanouts[node])]
+    return (seeded | flow.downstream(more) | {update.node for update in updates}) - forward
 
 
 def _gradients(tensors: StepTensors, updates: Iterable[Update]) -> dict[int, int]:
