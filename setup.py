@@ -8,8 +8,10 @@ from setuptools import find_packages, setup
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 TENSORFLOW = ">=2.19,<2.22"  # tfwave.runtime.native.SUPPORTED
 
+EXACT = ["scipy>=1.9"]
 PLOT = ["matplotlib>=3.8"]
 TEST = [
+    *EXACT,
     *PLOT,
     "griffelib>=2.0",
     "hypothesis>=6.100",
@@ -52,6 +54,7 @@ setup(
         "tensorflow": [f"tensorflow{TENSORFLOW}"],
         "cpu": [f"tensorflow-cpu{TENSORFLOW}"],
         "demo": [f"tf_keras{TENSORFLOW}"],
+        "exact": EXACT,
         "plot": PLOT,
         "test": TEST,
         "dev": DEV,

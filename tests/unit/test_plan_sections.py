@@ -22,6 +22,7 @@ from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob, OwnStep, Turn
 from tfwave.plan.io import load_plan, plan_json, save_plan
 from tfwave.plan.match import check_graph, parts_of_graph
+from tfwave.plan.memory import AwayTensor, Memory
 from tfwave.plan.message import from_proto, to_dict, to_proto
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
@@ -40,6 +41,17 @@ def colocation() -> Colocation:
     return Colocation(JOBS, ((Turn("chain", 0),), (Turn("chain", 1), Turn("pair", 0))), 100)
 
 
+def memory() -> Memory:
+    """Of a step of six ops; x is copied, y made again."""
+    away = (
+        AwayTensor(("a:0",), 8, "offload", after="b", gone="c", back="d", wanted="e"),
+        AwayTensor(
+            ("b:0", "c:0"), 9, "recompute", after="c", gone="d", back="f", wanted="f", again=("b", "c")
+        ),
+    )
+    return Memory(graph_print(CHAIN), 1000, "greedy", tuple("abcdef"), away, 900, 2.5, 2.0, 800)
+
+
 def full_plan() -> Plan:
     return replace(
         plan_by_hand({CHANNEL: ["edge_1_a"]}),
@@ -49,10 +61,11 @@ def full_plan() -> Plan:
         ),
         waves=Waves(graph_print(PAIR), 2, 0.375, 1000, 900, 1.25, 1.1, 1.4, "gain expected"),
         placement=Placement(2, {"b": 1, "a": 0}, (7, 8), 8),
+        memory=memory(),
     )
 
 
-SECTIONS = ("groups", "waves", "placement")
+SECTIONS = ("groups", "waves", "placement", "memory")
 
 
 @pytest.mark.parametrize("name", ["plan.json", "plan.pb"])
@@ -133,6 +146,33 @@ def test_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
             lambda d: d["placement"]["variables"].update(a=2),
             "'a' is placed on server 2, but there are only 2",
         ),
+        (lambda d: d["memory"].update(peak_bytes=1001), "holds 1001 bytes of a limit of 1000"),
+        (lambda d: d["memory"].update(peak_bytes=0), "holds 0 bytes"),
+        (lambda d: d["memory"].update(seconds="NaN"), "takes nan s"),
+        (lambda d: d["memory"].update(seconds=1.5), r"takes 1.5 s, and 2.0 s if all is kept"),
+        (lambda d: d["memory"]["order"].append("a"), "has the op 'a' twice"),
+        (lambda d: d["memory"]["tensors"][1]["names"].append("a:0"), "the tensor 'a:0' away twice"),
+        (lambda d: d["memory"]["tensors"][0].update(names=[]), "away without a name, or of 8 bytes"),
+        (lambda d: d["memory"]["tensors"][0].update(bytes=0), "away without a name, or of 0 bytes"),
+        (
+            lambda d: d["memory"]["tensors"][0].update(method="swap"),
+            "'a:0' comes back by 'swap', it must be one of",
+        ),
+        (lambda d: d["memory"]["tensors"][0].update(again=["a"]), "by 'offload', with 1 ops that run again"),
+        (lambda d: d["memory"]["tensors"][1].update(again=[]), "by 'recompute', with 0 ops that run again"),
+        (
+            lambda d: d["memory"]["tensors"][0].update(back="z"),
+            "names the op 'z', which is not in the plan's order",
+        ),
+        (
+            lambda d: d["memory"]["tensors"][0].update(gone="b"),
+            "does not leave after 'b' and come back before 'e'",
+        ),
+        (
+            lambda d: d["memory"]["tensors"][0].update(back="f"),
+            "does not leave after 'b' and come back before 'e'",
+        ),
+        (lambda d: d["memory"]["tensors"][1].update(again=["f"]), "ops that have not run before 'f'"),
         (lambda d: [d.pop(name) for name in (*SECTIONS, "policy", "orders")], "decides nothing"),
         (lambda d: d.pop("policy"), "orders transfers, and names no policy"),
     ],
@@ -150,7 +190,7 @@ def test_a_section_that_breaks_a_rule_is_refused_by_name(
 
 def test_what_of_a_plan_is_of_a_graph() -> None:
     plan = replace(full_plan(), policy="", orders=())
-    assert parts_of_graph(plan, CHAIN, find_transfers(CHAIN), CHAIN) == ("the job 'chain'",)
+    assert parts_of_graph(plan, CHAIN, find_transfers(CHAIN), CHAIN) == ("the job 'chain'", "the memory")
     assert parts_of_graph(plan, PAIR, find_transfers(PAIR), PAIR) == ("the job 'pair'", "the waves")
     other = GraphView.of(graph_of(z=""))
     with pytest.raises(PlanError, match="another graph: the planned graph has 2 NoOp nodes, this one 1"):

@@ -11,6 +11,7 @@ from tfwave.cli.demo import demo_command
 from tfwave.cli.diff import diff_command
 from tfwave.cli.doctor import doctor_command
 from tfwave.cli.errors import said_in_one_line
+from tfwave.cli.fit import fit_command
 from tfwave.cli.inspect import inspect_command
 from tfwave.cli.launch import CONTEXT as LAUNCH_CONTEXT
 from tfwave.cli.launch import launch_command
@@ -56,6 +57,7 @@ app.command("plan")(plan_command)
 app.command("balance")(balance_command)
 app.command("simulate")(simulate_command)
 app.command("memory")(memory_command)
+app.command("fit")(fit_command)
 app.command("waves")(waves_command)
 app.command("colocate")(colocate_command)
 app.command("timeline-diff")(timeline_diff_command)

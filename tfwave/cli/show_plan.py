@@ -5,12 +5,14 @@ from collections import Counter
 from tfwave.cli.output import console, milliseconds, print_table, short_device
 from tfwave.cost.uniform import UNIFORM
 from tfwave.plan.groups import Groups
+from tfwave.plan.memory import METHODS, Memory
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan, PlannedTransfer, Predicted
 from tfwave.plan.waves import Waves
 from tfwave.sizes import in_words
 
 _SHOWN_TRANSFERS = 20
+_SHOWN_TENSORS = 12
 _UNTIMED = (
     "what to expect is not known: without times each transfer counts as one, and each op as nothing; a capture "
     "bundle has them, or give --costs FILE"
@@ -27,6 +29,8 @@ def print_plan(plan: Plan) -> None:
         _print_waves(plan.waves)
     if plan.placement is not None:
         _print_placement(plan.placement)
+    if plan.memory is not None:
+        print_memory(plan.memory)
 
 
 def print_order(plan: Plan) -> None:
@@ -110,3 +114,24 @@ def _print_placement(placement: Placement) -> None:
     )
     if placement.bound_bytes:
         console.print(f"no placement gives the busiest less than {in_words(placement.bound_bytes)}")
+
+
+def print_memory(memory: Memory) -> None:
+    """What the step promises, then the largest tensors that are away."""
+    away = [f"{len(found)} by {method}" for method in METHODS if (found := memory.away(method))]
+    console.print(
+        f"a step of {len(memory.order)} ops in {in_words(memory.limit_bytes)}, policy {memory.policy}; away: "
+        f"{', '.join(away) or 'nothing'}; predicted: peak {in_words(memory.peak_bytes)}, "
+        f"{milliseconds(memory.seconds)} a step, {milliseconds(memory.plain_seconds)} if all is kept; fits from "
+        f"{in_words(memory.least_bytes)} on",
+        soft_wrap=True,
+    )
+    rows = [
+        (t.names[0], in_words(t.bytes), t.method, t.after, t.back, t.wanted)
+        for t in sorted(memory.tensors, key=lambda t: (-t.bytes, t.names))[:_SHOWN_TENSORS]
+    ]
+    if rows:
+        columns = ["tensor", "size", "by", "away after", "back before"]
+        print_table("tensors that are away", columns, rows, words=columns[2:])
+    if len(memory.tensors) > _SHOWN_TENSORS:
+        console.print(f"... and {len(memory.tensors) - _SHOWN_TENSORS} more (all with --json or -o)")

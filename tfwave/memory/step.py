@@ -1,7 +1,7 @@
 """A step's memory in full: its profile, the tensors behind it, and its times."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
 
@@ -20,6 +20,7 @@ class Tensor:
         read: that of the last op that reads it, or gives it out.
         dies: that of the op after which it is free, which is later where something else kept it, or where ops ran
             side by side; None if it outlives the step.
+        uses: those of all ops that write, read or give it out, ascending; empty where that is not known.
     """
 
     names: tuple[str, ...]
@@ -27,6 +28,7 @@ class Tensor:
     born: int
     read: int
     dies: int | None
+    uses: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

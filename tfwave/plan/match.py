@@ -21,7 +21,7 @@ def check_match(plan: Plan, view: GraphView, transfers: Transfers) -> None:
 
 
 def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers, whole: GraphView) -> tuple[str, ...]:
-    """What of a plan was made for this graph, in words: its order, jobs, waves. Each is of a graph of its own.
+    """What of a plan was made for this graph, in words: its order, jobs, waves, memory. Each has its own.
 
     `view` is the graph as it was cut, by which transfers are ordered; `whole` is the graph before that.
 
@@ -31,11 +31,13 @@ def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers, whole: Gra
     differences: dict[str, str | None] = {}
     if plan.has_order:
         differences["the order"] = _order_difference(plan, view, transfers)
-    given = graph_print(whole) if plan.groups or plan.waves else None
+    given = graph_print(whole) if plan.groups or plan.waves or plan.memory else None
     for planned in plan.groups.jobs if plan.groups else ():
         differences[f"the job '{planned.job.name}'"] = _job_difference(planned, whole, given)
     if plan.waves:
         differences["the waves"] = first_difference(plan.waves.graph, whole, given)
+    if plan.memory:
+        differences["the memory"] = first_difference(plan.memory.graph, whole, given)
     fitting = tuple([part for part, difference in differences.items() if difference is None])
     for difference in differences.values():
         if difference and not fitting:

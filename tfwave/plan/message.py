@@ -16,6 +16,8 @@ from tfwave.plan.sections import (
     graph_of,
     groups_dict,
     groups_of,
+    memory_dict,
+    memory_of,
     placement_dict,
     placement_of,
     waves_dict,
@@ -35,6 +37,8 @@ def to_dict(plan: Plan) -> dict[str, Any]:
         found["waves"] = waves_dict(plan.waves)
     if plan.placement is not None:
         found["placement"] = placement_dict(plan.placement)
+    if plan.memory is not None:
+        found["memory"] = memory_dict(plan.memory)
     return found
 
 
@@ -62,6 +66,7 @@ def from_proto(message: plan_pb2.Plan) -> Plan:
         groups=groups_of(message.groups) if message.HasField("groups") else None,
         waves=waves_of(message.waves) if message.HasField("waves") else None,
         placement=placement_of(message.placement) if message.HasField("placement") else None,
+        memory=memory_of(message.memory) if message.HasField("memory") else None,
     )
 
 

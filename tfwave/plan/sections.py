@@ -5,6 +5,7 @@ from typing import Any
 
 from tfwave.plan.fingerprint import GraphPrint
 from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, PlannedJob, Turn
+from tfwave.plan.memory import AwayTensor, Memory
 from tfwave.plan.placement import Placement
 from tfwave.plan.waves import Waves
 from tfwave.proto import plan_pb2
@@ -73,6 +74,32 @@ def placement_dict(placement: Placement) -> dict[str, Any]:
 def placement_of(message: plan_pb2.Placement) -> Placement:
     """Raises: PlanError: it breaks the rules of `Placement`."""
     return Placement(message.servers, dict(message.variables), tuple(message.bytes), message.bound_bytes)
+
+
+def memory_dict(memory: Memory) -> dict[str, Any]:
+    """A step in a limited memory."""
+    tensors = [vars(t) | {"names": list(t.names), "again": list(t.again)} for t in memory.tensors]
+    plain = {"graph": graph_dict(memory.graph), "order": list(memory.order), "tensors": tensors}
+    return vars(memory) | plain
+
+
+def memory_of(message: plan_pb2.Memory) -> Memory:
+    """Raises: PlanError: it breaks the rules of `Memory`."""
+    return Memory(
+        graph_of(message.graph),
+        message.limit_bytes,
+        message.policy,
+        tuple(message.order),
+        tuple(_away(tensor) for tensor in message.tensors),
+        message.peak_bytes,
+        message.seconds,
+        message.plain_seconds,
+        message.least_bytes,
+    )
+
+
+def _away(t: plan_pb2.AwayTensor) -> AwayTensor:
+    return AwayTensor(tuple(t.names), t.bytes, t.method, t.after, t.gone, t.back, t.wanted, tuple(t.again))
 
 
 def _job_dict(planned: PlannedJob) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Plan(_message.Message):
-    __slots__ = ("version", "policy", "fingerprint", "costs", "predicted", "orders", "op_counts", "node_digests", "groups", "waves", "placement")
+    __slots__ = ("version", "policy", "fingerprint", "costs", "predicted", "orders", "op_counts", "node_digests", "groups", "waves", "placement", "memory")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class Plan(_message.Message):
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     WAVES_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
     version: int
     policy: str
     fingerprint: str
@@ -29,7 +30,8 @@ class Plan(_message.Message):
     groups: Groups
     waves: Waves
     placement: Placement
-    def __init__(self, version: _Optional[int] = ..., policy: _Optional[str] = ..., fingerprint: _Optional[str] = ..., costs: _Optional[_Union[Costs, _Mapping]] = ..., predicted: _Optional[_Union[Predicted, _Mapping]] = ..., orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., op_counts: _Optional[_Iterable[_Union[OpCount, _Mapping]]] = ..., node_digests: _Optional[bytes] = ..., groups: _Optional[_Union[Groups, _Mapping]] = ..., waves: _Optional[_Union[Waves, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ...) -> None: ...
+    memory: Memory
+    def __init__(self, version: _Optional[int] = ..., policy: _Optional[str] = ..., fingerprint: _Optional[str] = ..., costs: _Optional[_Union[Costs, _Mapping]] = ..., predicted: _Optional[_Union[Predicted, _Mapping]] = ..., orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., op_counts: _Optional[_Iterable[_Union[OpCount, _Mapping]]] = ..., node_digests: _Optional[bytes] = ..., groups: _Optional[_Union[Groups, _Mapping]] = ..., waves: _Optional[_Union[Waves, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
 
 class Costs(_message.Message):
     __slots__ = ("ops", "transfers", "detail")
@@ -231,3 +233,45 @@ class Placement(_message.Message):
     bytes: _containers.RepeatedScalarFieldContainer[int]
     bound_bytes: int
     def __init__(self, servers: _Optional[int] = ..., variables: _Optional[_Mapping[str, int]] = ..., bytes: _Optional[_Iterable[int]] = ..., bound_bytes: _Optional[int] = ...) -> None: ...
+
+class Memory(_message.Message):
+    __slots__ = ("graph", "limit_bytes", "policy", "order", "tensors", "peak_bytes", "seconds", "plain_seconds", "least_bytes")
+    GRAPH_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PEAK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    LEAST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    graph: GraphPrint
+    limit_bytes: int
+    policy: str
+    order: _containers.RepeatedScalarFieldContainer[str]
+    tensors: _containers.RepeatedCompositeFieldContainer[AwayTensor]
+    peak_bytes: int
+    seconds: float
+    plain_seconds: float
+    least_bytes: int
+    def __init__(self, graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., limit_bytes: _Optional[int] = ..., policy: _Optional[str] = ..., order: _Optional[_Iterable[str]] = ..., tensors: _Optional[_Iterable[_Union[AwayTensor, _Mapping]]] = ..., peak_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., plain_seconds: _Optional[float] = ..., least_bytes: _Optional[int] = ...) -> None: ...
+
+class AwayTensor(_message.Message):
+    __slots__ = ("names", "bytes", "method", "after", "gone", "back", "wanted", "again")
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    BACK_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    bytes: int
+    method: str
+    after: str
+    gone: str
+    back: str
+    wanted: str
+    again: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., bytes: _Optional[int] = ..., method: _Optional[str] = ..., after: _Optional[str] = ..., gone: _Optional[str] = ..., back: _Optional[str] = ..., wanted: _Optional[str] = ..., again: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -54,10 +54,15 @@ class _Buffer:
     last: int
     """The place of the last run that reads it, or gives it out."""
     names: dict[str, None] = field(default_factory=dict[str, None])
+    uses: dict[int, None] = field(default_factory=dict[int, None])
     traced: bool = False
     """Whether the allocator tells when it was freed."""
     freed: int | None = None
     fetched: bool = False
+
+    def use(self, place: int) -> None:
+        self.last = place
+        self.uses[place] = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,9 @@ class _Replay:
         for buffer in sorted(self._made, key=lambda b: b.born):
             dies = self._death(buffer)
             read = buffer.last if dies is None else min(buffer.last, dies)
-            tensors.append(Tensor(tuple(buffer.names), buffer.bytes, buffer.born, read, dies))
+            tensors.append(
+                Tensor(tuple(buffer.names), buffer.bytes, buffer.born, read, dies, tuple(buffer.uses))
+            )
             takes[buffer.born] += buffer.bytes
             if dies is not None:
                 gives[dies] += buffer.bytes
@@ -123,7 +130,7 @@ class _Replay:
         op = self._op(run)
         for buffer in reads:
             if op not in MERGE_OPS:  # it reads one input only: that which it gives out
-                buffer.last = i
+                buffer.use(i)
             buffer.fetched |= op in _FETCH_OPS
         left = Counter(run.allocated)
         own: list[_Buffer] = []
@@ -132,7 +139,7 @@ class _Replay:
             tensor = TensorName(run.node, output.port)
             self._tensors[tensor] = buffer
             buffer.names[f"{run.node}:{output.port}"] = None
-            buffer.last = i
+            buffer.use(i)
             buffer.fetched |= tensor in self._fetches
             if buffer.traced and buffer.born == i and buffer not in own:
                 own.append(buffer)

@@ -1,0 +1,101 @@
+"""What is planned for random steps: replayed op by op, and against all there is to choose from."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.offloaded import random_step, replayed
+from tfwave.offload.bound import relief_bound
+from tfwave.offload.choice import Choice, Prices
+from tfwave.offload.exact import exact_choice
+from tfwave.offload.fit import Policy, fit_step, least_limit
+from tfwave.offload.greedy import greedy_choice
+from tfwave.offload.layout import Layout, Method
+from tfwave.offload.orders import depth_first_order, lean_order
+from tfwave.offload.section import memory_section
+from tfwave.offload.step import TrainingStep
+from tfwave.plan.fingerprint import NO_GRAPH
+
+MANY = settings(max_examples=40, deadline=None, database=None)
+MOST = 6
+
+
+def traced(step: TrainingStep) -> tuple[int, ...]:
+    return tuple(range(len(step.ops)))
+
+
+@MANY
+@given(rng=st.randoms(use_true_random=False), share=st.floats(0, 1))
+@pytest.mark.parametrize("policy", [Policy.GREEDY, Policy.DYMEM])
+def test_each_promise_is_kept(policy: Policy, rng: random.Random, share: float) -> None:
+    step = random_step(rng, rng.randint(2, 8))
+    least, most = least_limit(step), Layout.of(step, traced(step), 3).peak
+    limit = least + round(share * max(0, most - least))
+    fit = fit_step(step, limit, policy)
+    assume(fit is not None)
+    assert fit is not None
+    plan = memory_section(fit, NO_GRAPH, limit, least)
+    assert replayed(step, plan) == plan.peak_bytes <= limit
+    assert fit.forecast.extra_seconds <= fit.price / fit.exposed + 1e-12
+
+
+@MANY
+@given(rng=st.randoms(use_true_random=False))
+def test_orders_leave_each_op_behind_what_it_needs(rng: random.Random) -> None:
+    step = random_step(rng, rng.randint(2, 15))
+    for order in (lean_order(step), depth_first_order(step)):
+        assert sorted(order) == list(range(len(step.ops)))
+        place = {op: at for at, op in enumerate(order)}
+        assert all(place[source] < place[op] for op in place for source in step.ops[op].after)
+        for buffer in step.buffers:
+            for use, writer in itertools.product(buffer.uses, buffer.writers):
+                assert (use < writer) == (place[use] < place[writer])
+
+
+@MANY
+@given(rng=st.randoms(use_true_random=False), share=st.floats(-0.1, 0.9))
+def test_greedy_has_a_plan_wherever_the_optimum_has_one_and_finds_it(
+    rng: random.Random, share: float
+) -> None:
+    step = random_step(rng, rng.randint(2, 9))
+    layout = Layout.of(step, traced(step), rng.choice([0, 3]))
+    assume(0 < len(layout.candidates) <= MOST)
+    low = Choice.all_of(layout, Method.OFFLOAD).peak
+    limit = round(low + share * (layout.peak - low))
+    prices = Prices(layout)
+    ways = itertools.product(Method, repeat=len(layout.candidates))
+    choices = [Choice(layout, np.array(methods)) for methods in ways]
+    known = [c for c in choices if np.isfinite(prices.total(c)) and c.fits(limit)]
+    found = greedy_choice(prices, limit)
+    if not known:
+        assert found is None
+        return
+    best = min(map(prices.total, known))
+    assert found is not None
+    assert found.fits(limit)
+    assert best <= prices.total(found) <= best * 1.01 + 1e-15
+    assert relief_bound(prices, limit) <= best * (1 + 1e-9)
+
+
+@MANY
+@given(rng=st.randoms(use_true_random=False), share=st.floats(0, 0.9))
+def test_the_integer_optimum_is_that_of_all_choices(rng: random.Random, share: float) -> None:
+    pytest.importorskip("scipy")
+    step = random_step(rng, rng.randint(2, 8))
+    layout = Layout.of(step, traced(step), rng.choice([0, 3]))
+    assume(0 < len(layout.candidates) <= MOST)
+    low = Choice.all_of(layout, Method.OFFLOAD).peak
+    limit = round(low + share * (layout.peak - low))
+    prices = Prices(layout)
+    ways = itertools.product(Method, repeat=len(layout.candidates))
+    choices = [Choice(layout, np.array(methods)) for methods in ways]
+    known = [prices.total(c) for c in choices if np.isfinite(prices.total(c)) and c.fits(limit)]
+    optimum = exact_choice(prices, limit, 5)
+    assert optimum.bound <= min(known) * (1 + 1e-6) + 1e-15
+    if optimum.choice is not None:
+        assert optimum.choice.fits(limit)
+        assert prices.total(optimum.choice) >= min(known) * (1 - 1e-9)

@@ -1,0 +1,148 @@
+"""`tfwave fit`: what it prints, writes and refuses."""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.memory_steps import Step, bundle_of, declare, graph
+from tests.unit.conftest import Command
+from tfwave.bundle.bundle import Bundle, save_bundle
+from tfwave.plan.io import load_plan
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT
+
+MIB = 2**20
+
+
+def training(mebibytes: int) -> Bundle:
+    """x -> a -> b -> loss, then db -> da -> g -> update, which want a, b and a mask of b."""
+    made = graph(
+        ("w", "VarHandleOp", []),
+        ("read", "ReadVariableOp", ["w"]),
+        ("x", "Const", []),
+        ("a", "Mul", ["x", "read"]),
+        ("b", "Exp", ["a"]),
+        ("mask", "Sign", ["b"]),
+        ("loss", "Sqrt", ["b"]),
+        ("dloss", "OnesLike", ["loss"]),
+        ("db", "Mul", ["dloss", "mask"]),
+        ("da", "Mul", ["db", "a"]),
+        ("g", "Mul", ["da", "b"]),
+        ("rate", "Const", []),
+        ("update", "ResourceApplyGradientDescent", ["w", "rate", "g"]),
+    )
+    declare(made, "w", 1)
+    for node in made.node:
+        node.attr["dtype" if node.op in {"Const", "ReadVariableOp", "VarHandleOp"} else "T"].type = DT_FLOAT
+    step, size = Step(), mebibytes * MIB
+    step.run("read", 0, (4, 9))
+    step.run("x", 1, (4, 10))
+    at = {"a": 10, "b": 20, "mask": 30, "loss": 40, "dloss": 50, "db": 60, "da": 70, "g": 80}
+    dies = {"a": 75, "b": 85, "mask": 65, "loss": 95, "dloss": 65, "db": 75, "da": 85, "g": 95}
+    for place, (name, begin) in enumerate(at.items()):
+        bytes_ = 4 if name == "loss" else size
+        step.run(name, begin, (bytes_, 100 + place), allocated=[bytes_], freed=[(dies[name], bytes_)])
+    step.run("update", 90)
+    return bundle_of([made], step.stats, fetches=["loss:0", "update"])
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> Path:
+    save_bundle(training(8), tmp_path / "captured")
+    return tmp_path / "captured"
+
+
+def test_it_says_how_the_step_fits_and_writes_the_plan(
+    tfwave: Command, captured: Path, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    ran = tfwave("fit", captured, "--memory", "34MiB", "-o", plan)
+    assert (ran.code, ran.err) == (0, "")
+    shown = " ".join(ran.out.split())
+    for text in (
+        "step 1 holds 40.0 MiB as captured",
+        "it fits into 34 MiB with some tensors away",
+        "largest batch, estimated from one capture",
+        "tensors that are away",
+        f"written to '{plan}'",
+    ):
+        assert text in shown
+    memory = load_plan(plan).memory
+    assert memory is not None
+    assert (memory.limit_bytes, memory.policy) == (34 * MIB, "greedy")
+    assert memory.least_bytes <= 34 * MIB
+    assert "predicted: peak" in " ".join(tfwave("inspect", "--plan", plan).out.split())
+
+
+def test_json_is_the_same_each_time(tfwave: Command, captured: Path) -> None:
+    ran = tfwave("fit", captured, "--memory", "34MiB", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    found = json.loads(ran.out)
+    assert found["fits"]
+    assert found["memory"]["peak_bytes"] <= found["usable_bytes"] < found["limit_bytes"] == 34 * MIB
+    assert found["largest_batch"]["plain"] < 1 < found["largest_batch"]["fitted"]
+    assert ran.out == tfwave("fit", captured, "--memory", "34MiB", "--json").out
+
+
+def test_two_captures_tell_how_bytes_grow(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    save_bundle(training(16), tmp_path / "twice")
+    ran = tfwave("fit", captured, "--memory", "84MiB", "--at-other-batch", tmp_path / "twice", "--json")
+    assert json.loads(ran.out)["largest_batch"]["plain"] == pytest.approx(0.98 * 84 / 40, rel=0.01)
+    ran = tfwave("fit", captured, "--memory", "84MiB", "--at-other-batch", captured)
+    assert (ran.code, "hold the same bytes" in ran.err) == (2, True)
+
+
+def test_a_step_without_room_ends_with_code_1(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    ran = tfwave("fit", captured, "--memory", "8MiB", "-o", tmp_path / "none.json")
+    assert ran.code == 1
+    assert "it does not fit into 8 MiB: it needs" in " ".join(ran.out.split())
+    assert not (tmp_path / "none.json").exists()
+    least = json.loads(tfwave("fit", captured, "--memory", "8MiB", "--json").out)["least_bytes"]
+    assert tfwave("fit", captured, "--memory", least).code == 0
+    assert tfwave("fit", captured, "--memory", least - 1).code == 1
+
+
+def test_what_it_cannot_plan_is_refused_in_one_line(
+    tfwave: Command, captured: Path, bundle: Path, tmp_path: Path
+) -> None:
+    looped = Step()
+    for at in (0, 10):
+        looped.run("a", at, (8, 1), allocated=[8], freed=[(at + 4, 8)])
+    save_bundle(bundle_of([graph(("a", "NoOp", []))], looped.stats), tmp_path / "looped")
+    still = Step()
+    still.run("a", 0, (8, 1), allocated=[8], freed=[(4, 8)])
+    save_bundle(bundle_of([graph(("a", "NoOp", []))], still.stats, fetches=["a"]), tmp_path / "still")
+    for place, says in (
+        (bundle, "ran in 2 parts"),
+        (tmp_path / "looped", "'a' ran 2 times in the step"),
+        (tmp_path / "still", "its backward pass is not found"),
+        (tmp_path / "gone", "is not a capture bundle"),
+    ):
+        ran = tfwave("fit", place, "--memory", "1MiB")
+        assert (ran.code, ran.out) == (2, "")
+        assert says in ran.err
+        assert ran.err.count("\n") == 1
+    assert "no size of a memory" in tfwave("fit", captured, "--memory", "much").err
+
+
+def test_exact_without_scipy_names_the_extra(
+    tfwave: Command, captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.import_module
+
+    def missing(name: str, package: str | None = None) -> Any:
+        if name.startswith("scipy"):
+            raise ModuleNotFoundError(f"No module named '{name}'")
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    ran = tfwave("fit", captured, "--memory", "34MiB", "--policy", "exact")
+    assert (ran.code, ran.out) == (2, "")
+    assert "'tfwave[exact]'" in ran.err
+
+
+def test_help_has_examples(tfwave: Command) -> None:
+    ran = tfwave("fit", "--help")
+    assert (ran.code, "tfwave fit captured --memory 512MiB" in ran.out) == (0, True)

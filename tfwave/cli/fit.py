@@ -1,0 +1,178 @@
+"""`tfwave fit`: whether and how a captured step fits into a memory, before it runs there."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tfwave.bundle.bundle import load_bundle
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, short_device
+from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
+from tfwave.cli.show_plan import print_memory
+from tfwave.errors import PlanError
+from tfwave.memory.slots import room
+from tfwave.offload.batch import LargestBatch, largest_batch
+from tfwave.offload.captured import CapturedStep, captured_step
+from tfwave.offload.fit import Fit, Policy, fit_step, least_limit
+from tfwave.offload.section import memory_section
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.memory import Memory
+from tfwave.plan.plan import Plan
+from tfwave.plan.sections import memory_dict
+from tfwave.sizes import in_words, parse_size
+
+
+@dataclass(frozen=True)
+class _Asked:
+    captured: CapturedStep
+    other: CapturedStep | None
+    limit: int
+    policy: Policy
+
+    @property
+    def usable(self) -> int:
+        return room(self.limit, 1)
+
+    @cached_property
+    def fit(self) -> Fit | None:
+        return fit_step(self.captured.step, self.usable, self.policy)
+
+    @cached_property
+    def least(self) -> int:
+        """The least limit, with the room that a pool needs besides."""
+        held = least_limit(self.captured.step)
+        return next(
+            size
+            for size in range(math.ceil(held / room(100, 1) * 100), 2 * held + 2)
+            if room(size, 1) >= held
+        )
+
+    @cached_property
+    def batch(self) -> LargestBatch:
+        other = self.other.step if self.other else None
+        return largest_batch(self.captured.step, self.usable, other)
+
+    @cached_property
+    def section(self) -> Memory | None:
+        if self.fit is None:
+            return None
+        return memory_section(self.fit, graph_print(self.captured.view), self.limit, self.least)
+
+    def plan(self) -> Plan:
+        if self.section is None:
+            raise PlanError(f"there is nothing to plan: {self.refusal}")
+        return Plan(memory=self.section)
+
+    @property
+    def refusal(self) -> str:
+        """Why it does not fit."""
+        if self.limit < self.least:
+            return (
+                f"it does not fit into {in_words(self.limit)}: it needs {in_words(self.least)} at the least"
+            )
+        return f"the policy {self.policy} makes it fit into {in_words(self.limit)} in no order: take another policy"
+
+
+def fit_command(  # noqa: PLR0913, PLR0917
+    bundle: Annotated[Path, typer.Argument(help="A capture bundle.", metavar="BUNDLE")],
+    memory: Annotated[
+        str, typer.Option(metavar="512MiB", help="What the step may hold; bytes, or with a unit.")
+    ],
+    policy: Annotated[Policy, typer.Option(help="Who chooses what is away; exact needs tfwave\\[exact].")] = (
+        Policy.GREEDY
+    ),
+    at_other_batch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="BUNDLE", help="The same step, captured at another batch: tells how its bytes grow."
+        ),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    output: PlanOutput = None,
+    add_to: AddTo = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell whether a captured training step fits into a memory, and what makes it fit: a forecast.
+
+    Its ops run one after the other; tensors are away between the forward and the backward pass, on the host, or
+    made again. Says what that costs, from which limit on the step fits, and how large a batch would. Exits with
+    code 1 if the step does not fit.
+
+    [bold]Examples[/bold]
+
+      tfwave fit captured --memory 512MiB
+
+      tfwave fit captured --memory 512MiB --at-other-batch captured32 -o plan.json
+
+      tfwave fit captured --memory 2GB --policy exact --json
+    """
+    captured = captured_step(load_bundle(bundle), device)
+    other = None if at_other_batch is None else captured_step(load_bundle(at_other_batch), device)
+    asked = _Asked(captured, other, parse_size(memory), policy)
+    if asked.fit is not None:
+        write_plan(asked.plan, output, add_to)
+    if as_json:
+        print_json(_document(asked))
+    else:
+        _print(asked)
+    if asked.fit is None:
+        raise typer.Exit(1)
+    if not as_json:
+        say_written(output)
+
+
+def _document(asked: _Asked) -> dict[str, Any]:
+    fit, found = asked.fit, asked.captured.found
+    return {
+        "fits": fit is not None,
+        "text": _verdict(asked),
+        "device": asked.captured.step.device,
+        "step": found.step,
+        "limit_bytes": asked.limit,
+        "usable_bytes": asked.usable,
+        "captured_peak_bytes": found.peak,
+        "least_bytes": asked.least,
+        "extra_seconds": fit and fit.forecast.extra_seconds,
+        "exposed": fit and fit.exposed,
+        "price_seconds": fit and fit.price,
+        "bound_seconds": fit and fit.bound,
+        "bound": fit and fit.bound_name,
+        "largest_batch": {"plain": asked.batch.plain, "fitted": asked.batch.fitted},
+        "memory": None if asked.section is None else memory_dict(asked.section),
+    }
+
+
+def _verdict(asked: _Asked) -> str:
+    if asked.fit is None:
+        return asked.refusal
+    forecast = asked.fit.forecast
+    share = forecast.extra_seconds / asked.captured.step.seconds if asked.captured.step.seconds else 0.0
+    how = "with some tensors away" if forecast.moves else "with nothing away"
+    return f"it fits into {in_words(asked.limit)} {how}, at {share:+.1%} of the time of its ops"
+
+
+def _print(asked: _Asked) -> None:
+    captured, batch = asked.captured, asked.batch
+    console.print(
+        f"{short_device(captured.step.device)}: step {captured.found.step + 1} holds "
+        f"{in_words(captured.found.peak)} as captured; "
+        f"its ops take {milliseconds(captured.step.seconds)}, one after the other\n"
+        f"{_verdict(asked)}\n"
+        f"fits from {in_words(asked.least)} on; largest batch, estimated from "
+        f"{'two captures' if asked.other else 'one capture'}: {batch.plain:.2f} x as it is, {batch.fitted:.2f} x "
+        "with all away that can be",
+        soft_wrap=True,
+        markup=False,
+    )
+    if asked.fit is not None and asked.section is not None:
+        print_memory(asked.section)
+        console.print(_price(asked.fit), soft_wrap=True, markup=False)
+
+
+def _price(fit: Fit) -> str:
+    gap = "" if fit.gap is None else f", {fit.gap:.1%} above the bound ({fit.bound_name})"
+    share = f"copies at {fit.exposed:.0%} of their time and repeated ops"
+    return f"chosen by what it costs, {share}: {milliseconds(fit.price)}{gap}"

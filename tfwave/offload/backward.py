@@ -1,0 +1,90 @@
+"""Which nodes of a training step descend from the loss's gradient, and which read and update variables."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tfwave.errors import PassError
+from tfwave.graph.access import Resource
+from tfwave.graph.item import GraphItem
+from tfwave.graph.view import GraphView
+from tfwave.rewrite.steps.step import Step
+from tfwave.rewrite.waves.boundary import BoundaryFinder
+from tfwave.rewrite.waves.flow import DataFlow
+from tfwave.rewrite.waves.updates import StepTensors, StepVariables, Update
+
+
+@dataclass(frozen=True)
+class StepFlow:
+    """Nodes by number.
+
+    Attributes:
+        backward: the backward pass and the updates.
+        reads: of the nodes that read variables: which.
+        changes: of those that update them: which.
+    """
+
+    backward: frozenset[int]
+    reads: Mapping[int, frozenset[Resource]]
+    changes: Mapping[int, frozenset[Resource]]
+
+    @classmethod
+    def of(cls, item: GraphItem, view: GraphView) -> "StepFlow":
+        """Follow the data of a step. No name tells what is backward.
+
+        1. The forward pass is what its end follows from; weights are the variables that it reads.
+        2. The gradient begins where the updates of as many weights as any follow from one node behind the forward
+           pass: at what stands for the gradient of the loss. Backward is that, and all that follows from it.
+        3. What is made of the forward pass alone, such as the mask of a Relu, belongs to the forward pass, as it
+           may run as soon as that does: it covers fewer weights, or all that takes it follows from a seed, which is
+           made of no value of the forward pass.
+
+        Raises:
+            PassError: the step changes no weight, or the end of its forward pass is not found.
+            GraphError: a handle that cannot be traced to what made it.
+        """
+        tensors = StepTensors(item, Step.of(item, view))
+        variables = StepVariables.of(tensors)
+        reads: dict[int, frozenset[Resource]] = {}
+        for variable, nodes in variables.reads.items():
+            reads.update({node: reads.get(node, frozenset()) | {variable} for node in nodes})
+        changes = {update.node: frozenset(update.variables) for update in variables.updates}
+        return cls(_backward(tensors, variables), reads, changes)
+
+
+def _backward(tensors: StepTensors, variables: StepVariables) -> frozenset[int]:
+    flow = DataFlow(tensors.step)
+    forward = flow.upstream(BoundaryFinder(tensors, variables, flow).find(()))
+    weights = {name for name, nodes in variables.reads.items() if not forward.isdisjoint(nodes)}
+    updates = [update for update in variables.updates if not weights.isdisjoint(update.variables)]
+    if not updates:
+        raise PassError("what it fetches updates no variable that its forward pass reads")
+    covered = _covered(flow, _gradients(tensors, updates), forward)
+    sets = set(covered.values())
+    begins = [node for node, bits in covered.items() if _is_whole(bits, sets)]
+    given = flow.downstream(forward)
+    seeded = flow.downstream([node for node in begins if node not in given])
+    more = [node for node in begins if not seeded.issuperset(covered.keys() & flow.fanouts[node])]
+    return (seeded | flow.downstream(more) | {update.node for update in updates}) - forward
+
+
+def _gradients(tensors: StepTensors, updates: Iterable[Update]) -> dict[int, int]:
+    """The bits of the updates that take something from a node."""
+    taken: dict[int, int] = {}
+    for number, update in enumerate(updates):
+        for one in tensors.taken(update.node, update.positions):
+            taken[one.source] = taken.get(one.source, 0) | 1 << number
+    return taken
+
+
+def _covered(flow: DataFlow, taken: Mapping[int, int], forward: frozenset[int]) -> dict[int, int]:
+    """Of each node behind the forward pass: the updates that follow from it, if any."""
+    covered: dict[int, int] = dict(taken)
+    for node in reversed(flow.step.order):
+        for source in flow.fanins[node] if node in covered else ():
+            covered[source] = covered.get(source, 0) | covered[node]
+    return {node: bits for node, bits in covered.items() if node not in forward}
+
+
+def _is_whole(bits: int, others: Iterable[int]) -> bool:
+    """Is this set part of no larger one?"""
+    return not any(bits != other and bits | other == other for other in others)

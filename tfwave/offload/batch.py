@@ -1,0 +1,75 @@
+"""How large a batch would fit, estimated from a step that was captured at one batch, or at two."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfwave.errors import BundleError
+from tfwave.offload.choice import Choice
+from tfwave.offload.layout import Bytes, Layout, Method
+from tfwave.offload.orders import lean_order
+from tfwave.offload.step import TrainingStep
+
+
+@dataclass(frozen=True)
+class LargestBatch:
+    """In times of the captured batch: as the step is, and with all away that can be; infinite if nothing grows."""
+
+    plain: float
+    fitted: float
+
+
+def largest_batch(step: TrainingStep, limit: int, other: TrainingStep | None = None) -> LargestBatch:
+    """The batches whose steps hold no more than the limit, all bytes growing in a straight line.
+
+    From one capture: tensors grow with the batch, but gradients, which updates read, and scratch do not. From two:
+    each as it differs between them.
+
+    Raises:
+        BundleError: the captures are not of one step at two batches.
+    """
+    grown, times = (_grown(step), 2.0) if other is None else _as_in(step, other)
+    orders = [tuple(range(len(step.ops))), lean_order(step)]
+    plain = [
+        _times(_held(step, o, Method.KEEP), _held(grown, o, Method.KEEP), limit, times) for o in orders[:1]
+    ]
+    away = [
+        _times(_held(step, o, Method.OFFLOAD), _held(grown, o, Method.OFFLOAD), limit, times) for o in orders
+    ]
+    return LargestBatch(max(plain), max(*plain, *away))
+
+
+def _grown(step: TrainingStep) -> TrainingStep:
+    """At twice the batch."""
+    fixed = {number for op, used in zip(step.ops, step.used, strict=True) if op.changes for number in used}
+    buffers = [replace(b, bytes=b.bytes * (1 if n in fixed else 2)) for n, b in enumerate(step.buffers)]
+    return replace(step, buffers=tuple(buffers))
+
+
+def _as_in(step: TrainingStep, other: TrainingStep) -> tuple[TrainingStep, float]:
+    """The step with the bytes of another, and the ratio of their batches: that by which most bytes differ."""
+    sizes = {name: buffer.bytes for buffer in other.buffers for name in buffer.names}
+    scratch = {op.node: op.scratch for op in other.ops}
+    buffers = tuple(replace(b, bytes=sizes.get(b.names[0], b.bytes)) for b in step.buffers)
+    ops = tuple(replace(op, scratch=scratch.get(op.node, op.scratch)) for op in step.ops)
+    votes: dict[float, int] = {}
+    for mine, theirs in zip(step.buffers, buffers, strict=True):
+        if mine.bytes != theirs.bytes:
+            ratio = round(theirs.bytes / mine.bytes, 2)
+            votes[ratio] = votes.get(ratio, 0) + mine.bytes
+    if not votes:
+        raise BundleError("the two captures hold the same bytes: capture the step at another batch")
+    return replace(step, ops=ops, buffers=buffers), max(votes, key=lambda ratio: (votes[ratio], ratio))
+
+
+def _held(step: TrainingStep, order: tuple[int, ...], method: Method) -> Bytes:
+    return Choice.all_of(Layout.of(step, order, 0), method).held
+
+
+def _times(once: Bytes, grown: Bytes, limit: int, times: float) -> float:
+    """How many times the batch keeps to the limit at each op."""
+    growth = (grown - once) / (times - 1)
+    sloped = growth > 0
+    if np.any(once[~sloped] > limit):
+        return 0.0
+    return max(0.0, float(np.min(1 + (limit - once[sloped]) / growth[sloped], initial=np.inf)))

@@ -1,0 +1,142 @@
+"""The training step of a capture bundle, as one decides on its memory."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tfwave.bundle.bundle import Bundle
+from tfwave.bundle.costs import traced_costs
+from tfwave.bundle.memory import CapturedMemory, captured_memory
+from tfwave.errors import BundleError, PassError
+from tfwave.graph.access import FED_OPS, STATELESS_OPS, Resource
+from tfwave.graph.item import GraphItem
+from tfwave.graph.names import parse_input
+from tfwave.graph.ops import OpTable
+from tfwave.graph.reach import in_control_flow
+from tfwave.graph.verify import verify
+from tfwave.graph.view import GraphView
+from tfwave.memory.step import Tensor
+from tfwave.offload.backward import StepFlow
+from tfwave.offload.step import Buffer, Op, TrainingStep
+
+_HEAVY = ("Conv", "_FusedConv", "MatMul", "_FusedMatMul", "BatchMatMul", "Einsum")
+
+
+@dataclass(frozen=True)
+class CapturedStep:
+    """A captured step, its memory as it was traced, and the graph that ran."""
+
+    found: CapturedMemory
+    view: GraphView
+    step: TrainingStep
+
+
+def captured_step(bundle: Bundle, device: str | None = None) -> CapturedStep:
+    """The traced step with the highest peak; an op takes the least seconds of all traced steps.
+
+    What others hold in the pool counts as resident.
+
+    Raises:
+        BundleError: the step ran in several parts, in a loop, or its backward pass is not found; or as
+            `captured_memory`.
+        GraphError: the graph is malformed.
+    """
+    graph, *more = bundle.graphs
+    if more:
+        raise BundleError(
+            f"the step ran in {len(more) + 1} parts, and what is made to fit runs on one device: capture it there"
+        )
+    found = captured_memory(bundle, device)
+    _refuse_loops(found)
+    item = GraphItem(graph, fetches=tuple(bundle.manifest.fetches))
+    try:
+        flow = StepFlow.of(item, verify(item))
+    except PassError as error:
+        raise BundleError(
+            f"its backward pass is not found ({error}): capture a training step that fetches loss and train op"
+        ) from error
+    return CapturedStep(found, bundle.view, _Made(bundle, found, OpTable.of(graph), flow).step())
+
+
+def _refuse_loops(found: CapturedMemory) -> None:
+    runs = Counter(op.node for op in found.memory.profile.ops)
+    looped = min((name for name, count in runs.items() if count > 1), default=None)
+    if looped is not None:
+        raise BundleError(
+            f"'{looped}' ran {runs[looped]} times in the step, and what is made to fit runs each op once: "
+            "unroll its loop"
+        )
+
+
+class _Made:
+    def __init__(self, bundle: Bundle, found: CapturedMemory, table: OpTable, flow: StepFlow) -> None:
+        self._view, self._found, self._table, self._flow = bundle.view, found, table, flow
+        self._memory = found.memory
+        self._seconds = traced_costs(bundle).ops
+        index = {name: node for node, name in enumerate(self._view.names)}
+        self._nodes = [index.get(op.node) for op in self._memory.profile.ops]
+        self._runs = {node: run for run, node in enumerate(self._nodes) if node is not None}
+        self._branching = in_control_flow(self._view)
+
+    def step(self) -> TrainingStep:
+        profile = self._memory.profile
+        ops = tuple(self._op(run, node) for run, node in enumerate(self._nodes))
+        buffers = tuple(map(self._buffer, self._memory.tensors))
+        return TrainingStep(profile.device, ops, buffers, profile.resident + max(0, self._found.others or 0))
+
+    def _op(self, run: int, node: int | None) -> Op:
+        memory = self._memory.profile.ops[run]
+        lasts = self._memory.ends[run] - self._memory.begins[run]
+        if node is None:
+            after = tuple(range(run))  # nobody knows what it needs
+            return Op(memory.node, lasts, memory.scratch, after, is_backward=False, repeats=False)
+        return Op(
+            memory.node,
+            self._seconds.get(node, lasts),
+            memory.scratch,
+            tuple(sorted(self._before(run, node))),
+            node in self._flow.backward,
+            self._repeats(node),
+            frozenset(self._read(node)),
+            self._flow.changes.get(node, frozenset()),
+            self._view.ops[node].startswith(_HEAVY),
+        )
+
+    def _before(self, run: int, node: int) -> set[int]:
+        """The ops that give what it needs, through nodes that did not run."""
+        found = set[int]()
+        stack, seen = [*self._view.forward_fanins(node)], set[int]()
+        while stack:
+            source = stack.pop()
+            if source not in seen:
+                seen.add(source)
+                before = self._runs.get(source, run)
+                found.update({before} - {run})
+                stack += () if before < run else self._view.forward_fanins(source)
+        return found
+
+    def _repeats(self, node: int) -> bool:
+        """Whether it may run twice: not what is stateful, unknown or in a branch."""
+        op = self._view.ops[node]
+        known = self._table.known(op)
+        pure = known is not None and (not known.is_stateful or op in STATELESS_OPS)
+        return pure and op not in FED_OPS and node not in self._branching
+
+    def _read(self, node: int) -> Iterator[Resource]:
+        for source in (node, *self._view.fanins[node]):
+            yield from self._flow.reads.get(source, ())
+
+    def _buffer(self, tensor: Tensor) -> Buffer:
+        """What an op keeps to itself, such as the contents of a list, is used until it is free."""
+        named = {parse_input(name).node for name in tensor.names}
+        uses = {tensor.born, *tensor.uses}
+        writers = {use for use in uses if self._memory.profile.ops[use].node in named}
+        if not all(":" in name for name in tensor.names) and tensor.dies is not None:
+            uses.update(range(tensor.born, tensor.dies + 1))
+        return Buffer(
+            tensor.names,
+            tensor.bytes,
+            tuple(sorted({tensor.born, *writers})),
+            tuple(sorted(uses)),
+            tensor.dies is None,
+        )

@@ -1,0 +1,77 @@
+"""What is chosen for each tensor, what that costs, and what it leaves in memory."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tfwave.offload.layout import Bytes, Layout, Method
+
+COPY_BYTES_PER_SECOND = 4e9
+"""Each way. A stash on a thread of its own moved 2 to 6 GB/s out of a CPU pool and 4 to 12 in, in touched pages."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What it costs to have each candidate away, in seconds; infinite where it cannot be made again.
+
+    `exposed` is what a second of copying counts: 1 if nothing of it hides behind compute.
+    """
+
+    layout: Layout
+    exposed: float = 1.0
+
+    @cached_property
+    def of(self) -> npt.NDArray[np.float64]:
+        """By candidate and method."""
+        again = [c.chain.seconds if c.chain else math.inf for c in self.layout.candidates]
+        copied = self.layout.bytes * (2 * self.exposed / COPY_BYTES_PER_SECOND)
+        return np.stack([np.zeros(len(again)), copied, np.array(again)], axis=1).astype(np.float64)
+
+    def total(self, choice: "Choice") -> float:
+        """Of all that is away."""
+        return math.fsum(self.of[np.arange(len(choice.methods)), choice.methods])
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A `Method` for each candidate of a layout."""
+
+    layout: Layout
+    methods: Bytes
+
+    @classmethod
+    def all_of(cls, layout: Layout, method: Method) -> "Choice":
+        """The same for all."""
+        return cls(layout, np.full(len(layout.candidates), method, dtype=np.int64))
+
+    def having(self, number: int, method: int) -> "Choice":
+        """With another method for one of them."""
+        methods = self.methods.copy()
+        methods[number] = method
+        return Choice(self.layout, methods)
+
+    @cached_property
+    def returns(self) -> Bytes:
+        """As `Layout.returns`."""
+        return self.layout.returns(self.methods)
+
+    @cached_property
+    def held(self) -> Bytes:
+        """As `Layout.held`."""
+        return self.layout.held(self.methods, self.returns)
+
+    @property
+    def peak(self) -> int:
+        """The most bytes held at once."""
+        return int(self.held.max(initial=0))
+
+    def fits(self, limit: int) -> bool:
+        """Is never more held?"""
+        return self.peak <= limit
+
+    def excess(self, limit: int) -> int:
+        """Bytes over the limit, summed over all places."""
+        return int(np.maximum(self.held - limit, 0).sum())

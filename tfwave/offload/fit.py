@@ -1,0 +1,128 @@
+"""Whether and how a training step fits into a memory: the order, what is away, and what that costs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tfwave.offload.bound import relief_bound
+from tfwave.offload.choice import Choice, Prices
+from tfwave.offload.dymem import dymem_choice
+from tfwave.offload.exact import exact_choice
+from tfwave.offload.forecast import Forecast, forecast
+from tfwave.offload.greedy import greedy_choice
+from tfwave.offload.layout import Layout, Method
+from tfwave.offload.orders import lean_order
+from tfwave.offload.step import TrainingStep
+
+LEAD = 3
+"""Ops that a copy back begins ahead at least, where the limit allows it."""
+EXACT_SECONDS = 15.0
+"""For each program that is solved."""
+_EXPOSED = (1.0, 0.1)
+"""Of the copies: all of them count as computing, as on cores that they share; or they hide for the most part."""
+
+
+class Policy(StrEnum):
+    """Who chooses."""
+
+    GREEDY = "greedy"
+    EXACT = "exact"
+    """The integer optimum, by SciPy."""
+    DYMEM = "dymem"
+    """All that can be is offloaded."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a step fits.
+
+    Attributes:
+        policy: who chose.
+        forecast: the choice, and what it does.
+        exposed: as which share of a second the choice counted one of copying.
+        price: so many seconds of copies, counted so, and of repeated ops.
+        bound: no choice in this order costs less by the same prices.
+        bound_name: what that bound is called.
+    """
+
+    policy: Policy
+    forecast: Forecast
+    exposed: float
+    price: float
+    bound: float
+    bound_name: str
+
+    @property
+    def gap(self) -> float | None:
+        """How far the price is above the bound, as a share of it: 0 is proven optimal; None without a bound."""
+        return max(0.0, self.price / self.bound - 1) if self.bound > 0 else (None if self.price else 0.0)
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """What is compared: extra seconds, and the price."""
+        return self.forecast.extra_seconds, self.price
+
+    @property
+    def layout(self) -> Layout:
+        """The step in its order."""
+        return self.forecast.choice.layout
+
+    @property
+    def seconds(self) -> float:
+        """Of a step."""
+        return self.layout.step.seconds + self.forecast.extra_seconds
+
+
+def fit_step(step: TrainingStep, limit: int, policy: Policy = Policy.GREEDY) -> Fit | None:
+    """The fit that takes the least time by the forecast, of equals the cheaper; None if the policy finds none.
+
+    Greedy and exact try the traced order and the lean one, and with each two views of what copies cost.
+
+    Raises:
+        EnvironmentUnsupported: the policy is exact, and SciPy is not installed.
+    """
+    if policy is Policy.DYMEM:
+        choice = dymem_choice(step)
+        return _judged(choice, Prices(choice.layout), limit, policy) if choice.fits(limit) else None
+    found: Fit | None = None
+    for fit in _tried(step, limit, policy):
+        if not fit.price:
+            return fit
+        if found is None or fit.cost < found.cost:
+            found = fit
+    return found
+
+
+def least_limit(step: TrainingStep) -> int:
+    """Bytes: the least limit that any of the orders can be made to keep to, at whatever cost."""
+    return min(_all_away(step, order).peak for order in _orders(step))
+
+
+def _tried(step: TrainingStep, limit: int, policy: Policy) -> Iterator[Fit]:
+    for order in _orders(step):
+        layout = Layout.of(step, order, LEAD)
+        if not Choice.all_of(layout, Method.OFFLOAD).fits(limit):
+            layout = Layout.of(step, order, 0)
+        for exposed in _EXPOSED:
+            prices = Prices(layout, exposed)
+            if policy is Policy.EXACT:
+                found = exact_choice(prices, limit, EXACT_SECONDS)
+                choice, bound = found.choice, found.bound
+            else:
+                choice, bound = greedy_choice(prices, limit), None
+            if choice is not None:
+                yield _judged(choice, prices, limit, policy, bound)
+
+
+def _judged(choice: Choice, prices: Prices, limit: int, policy: Policy, optimum: float | None = None) -> Fit:
+    bound = relief_bound(prices, limit) if optimum is None else optimum
+    name = "relief at the worst op" if optimum is None else "integer optimum"
+    return Fit(policy, forecast(choice, limit), prices.exposed, prices.total(choice), bound, name)
+
+
+def _orders(step: TrainingStep) -> list[tuple[int, ...]]:
+    return [tuple(range(len(step.ops))), lean_order(step)]
+
+
+def _all_away(step: TrainingStep, order: tuple[int, ...]) -> Choice:
+    return Choice.all_of(Layout.of(step, order, 0), Method.OFFLOAD)

@@ -1,0 +1,148 @@
+"""Which tensors are away: greedy by what relief costs, pruned, then exchanged where that is cheaper.
+
+1. While more than the limit is held: of what brings the excess down, the cheapest per byte, measured with all that
+   it entails, as what a chain needs has to be there earlier.
+2. Another start is all offloaded, whose copies back need the least room of all methods: where that is too much,
+   nothing helps in this order.
+3. Take back what is not needed, the dearest first.
+4. Again and again: keep some that are away, find others instead with each price a little off, and take that if it
+   is cheaper. Which ones and how far off comes from a seeded generator: same step, same choice.
+"""
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from tfwave.offload.choice import Choice, Prices
+from tfwave.offload.layout import Layout, Method
+
+_TRIED = 4
+"""Of the moves that promise most, so many are measured in each round."""
+_BUDGET = 2e6
+"""Places looked at, over all choices measured: some tenths of a second."""
+_PATIENCE = 24
+"""For each tensor that is away: after so many rounds without a cheaper choice it ends."""
+_MOST_RUINED = 6
+_NOISE = (1.5, 5.0)
+"""Prices are so many times off at most, in one round or another."""
+
+_Table = npt.NDArray[np.float64]
+
+
+def greedy_choice(prices: Prices, limit: int) -> Choice | None:
+    """The cheapest that is found to keep to the limit; None if not even all offloaded does."""
+    layout = prices.layout.condensed()
+    if not Choice.all_of(layout, Method.OFFLOAD).fits(limit):
+        return None
+    found = _Search(layout, prices.of, limit).best()
+    return Choice(prices.layout, found.methods)
+
+
+@dataclass
+class _Search:
+    layout: Layout
+    prices: _Table
+    limit: int
+    spent: float = 0.0
+    noise: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311
+
+    def best(self) -> Choice:
+        """Cases 1 to 4."""
+        best = self._pruned(Choice.all_of(self.layout, Method.OFFLOAD))
+        greedy = self._covered(Choice.all_of(self.layout, Method.KEEP), self.prices)
+        if greedy is not None:
+            best = self._cheaper(best, self._pruned(greedy))
+        fruitless, patience = 0, _PATIENCE * np.count_nonzero(best.methods)
+        while self.spent < _BUDGET and fruitless < patience:
+            before, fruitless = self._total(best), fruitless + 1
+            covered = self._covered(self._ruined(best), self._noisy())
+            if covered is not None:
+                best = self._cheaper(best, self._pruned(covered))
+            if self._total(best) < before:
+                fruitless = 0
+        return best
+
+    def _ruined(self, choice: Choice) -> Choice:
+        """Some of those that are away are kept."""
+        away = np.flatnonzero(choice.methods)
+        methods = choice.methods.copy()
+        methods[self.noise.sample(away.tolist(), self.noise.randint(1, min(_MOST_RUINED, len(away))))] = (
+            Method.KEEP
+        )
+        return Choice(choice.layout, methods)
+
+    def _noisy(self) -> _Table:
+        most = self.noise.choice(_NOISE)
+        factors = [self.noise.uniform(1 / most, most) for _ in range(self.prices.size)]
+        return self.prices * np.array(factors).reshape(self.prices.shape)
+
+    def _total(self, choice: Choice) -> float:
+        return math.fsum(self.prices[np.arange(len(choice.methods)), choice.methods])
+
+    def _cheaper(self, one: Choice, other: Choice) -> Choice:
+        return other if self._total(other) <= self._total(one) else one
+
+    def _covered(self, choice: Choice, prices: _Table) -> Choice | None:
+        """Case 1; None where no single move helps."""
+        while excess := self._excess(choice):
+            moved = self._best_move(choice, excess, prices)
+            if moved is None:
+                return None
+            choice = moved
+        return choice
+
+    def _best_move(self, choice: Choice, excess: int, prices: _Table) -> Choice | None:
+        found: list[tuple[float, int, Choice]] = []
+        for tried, (number, method) in enumerate(self._promising(choice, prices)):
+            if tried >= _TRIED and found:
+                break
+            moved = choice.having(number, method)
+            relief = excess - self._excess(moved)
+            if relief > 0:
+                found.append((prices[number, method] / relief, -relief, moved))
+        return min(found, key=lambda entry: entry[:2])[2] if found else None
+
+    def _promising(self, choice: Choice, prices: _Table) -> Iterator[tuple[int, int]]:
+        """What is kept, with each method, by its price per byte that it takes off where too much is held."""
+        layout = self.layout
+        over = np.concatenate([[0], np.cumsum(choice.held > self.limit)])
+        begin = layout.left + 1
+        ranked: list[tuple[float, int, int]] = []
+        for method, own in ((Method.OFFLOAD, layout.fetched), (Method.RECOMPUTE, layout.wanted)):
+            back = np.maximum(np.minimum(own, choice.returns), begin)
+            relieved = (over[back] - over[begin]) * layout.bytes
+            could = (choice.methods == Method.KEEP) & (relieved > 0) & np.isfinite(prices[:, method])
+            places = np.flatnonzero(could)
+            ratios = prices[places, method] / relieved[places]
+            ranked += zip(ratios.tolist(), places.tolist(), [int(method)] * len(places), strict=True)
+        yield from ((number, method) for _, number, method in sorted(ranked))
+
+    def _pruned(self, choice: Choice) -> Choice:
+        """Case 3: keep what can be kept, or take the cheaper method."""
+        for number in self._dearest(choice):
+            now = self.prices[number, choice.methods[number]]
+            for method in np.argsort(self.prices[number], kind="stable"):
+                if self.prices[number, method] >= now:
+                    break
+                trial = choice.having(number, int(method))
+                if not self._excess(trial):
+                    choice = trial
+                    break
+        return choice
+
+    def _dearest(self, choice: Choice) -> list[int]:
+        away = np.flatnonzero(choice.methods).tolist()
+        return sorted(away, key=lambda n: (-self.prices[n, choice.methods[n]], n))
+
+    def _excess(self, choice: Choice) -> int:
+        self.spent += 300 + len(self.layout.kept)
+        return choice.excess(self.limit)
+
+
+def least_peak(layout: Layout) -> int:
+    """Bytes below which no choice comes in this order, if copies back begin as late as here."""
+    return Choice.all_of(layout, Method.OFFLOAD).peak

@@ -1,0 +1,195 @@
+"""A step laid out in one order: what it holds during each op, and which tensors could be away for a while."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tfwave.offload.again import Chain, Chains
+from tfwave.offload.step import TrainingStep
+
+SMALLEST_SHARE = 1e-3
+"""Of the peak: tensors of less are kept."""
+
+Bytes = npt.NDArray[np.int64]
+
+
+class Method(IntEnum):
+    """What is done with a tensor between its last use in the forward pass and its first in the backward pass."""
+
+    KEEP = 0
+    OFFLOAD = 1
+    """It is copied to the host's memory, and back."""
+    RECOMPUTE = 2
+    """It is dropped, and made again."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tensor that could be away.
+
+    Attributes:
+        buffer: its number in the step.
+        bytes: that it takes.
+        left: the place of the last op of the forward pass that uses it.
+        wanted: that of the first of the backward pass.
+        fetched: that of the op before which a copy back begins, at the latest `wanted`.
+        chain: what makes it again; None if nothing does.
+    """
+
+    buffer: int
+    bytes: int
+    left: int
+    wanted: int
+    fetched: int
+    chain: Chain | None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A step in one order.
+
+    Attributes:
+        step: what runs.
+        order: its ops.
+        kept: bytes held during each op, by its place, if all is kept.
+        candidates: in the order in which they were made.
+    """
+
+    step: TrainingStep
+    order: tuple[int, ...]
+    kept: Bytes
+    candidates: tuple[Candidate, ...]
+
+    @classmethod
+    def of(cls, step: TrainingStep, order: tuple[int, ...], lead: int) -> "Layout":
+        """Lay a step out; a copy back begins `lead` ops that use any tensor before the first that wants it."""
+        places = [0] * len(order)
+        for place, op in enumerate(order):
+            places[op] = place
+        kept = _kept(step, places)
+        smallest = max(1.0, SMALLEST_SHARE * int(kept.max(initial=0)))
+        gaps = _gaps(step, places, smallest)
+        chains = Chains(step, places, gaps.keys())
+        busy = [place for place, op in enumerate(order) if step.used[op]]
+        index = {place: i for i, place in enumerate(busy)}
+        made = sorted(gaps, key=lambda n: (step.buffers[n].writers[0], n))
+        return cls(
+            step,
+            order,
+            kept,
+            tuple(
+                Candidate(
+                    n,
+                    step.buffers[n].bytes,
+                    left,
+                    wanted,
+                    busy[max(0, index[wanted] - lead)],
+                    chains.of(n, wanted),
+                )
+                for n in made
+                for left, wanted in [gaps[n]]
+            ),
+        )
+
+    @property
+    def peak(self) -> int:
+        """Bytes, if all is kept."""
+        return int(self.kept.max(initial=0))
+
+    def condensed(self) -> "Layout":
+        """The same with the most that is held between any two places at which something goes or comes."""
+        cuts = {0, *self.left + 1, *self.fetched, *self.wanted, *self.wanted + 1}
+        starts = np.array(sorted(cut for cut in cuts if cut < len(self.kept)))
+        index = {int(start): number for number, start in enumerate(starts)}
+        candidates = [
+            replace(c, left=index[c.left + 1] - 1, wanted=index[c.wanted], fetched=index[c.fetched])
+            for c in self.candidates
+        ]
+        return Layout(self.step, self.order, np.maximum.reduceat(self.kept, starts), tuple(candidates))
+
+    @cached_property
+    def number_of(self) -> dict[int, int]:
+        """By buffer: the number of its candidate."""
+        return {candidate.buffer: number for number, candidate in enumerate(self.candidates)}
+
+    @cached_property
+    def needs(self) -> tuple[tuple[int, ...], ...]:
+        """Of each candidate: the candidates that its chain needs."""
+        chains = [candidate.chain for candidate in self.candidates]
+        return tuple(tuple(self.number_of[n] for n in chain.needs) if chain else () for chain in chains)
+
+    @cached_property
+    def bytes(self) -> Bytes:
+        """Of each candidate, as are the next three."""
+        return np.array([candidate.bytes for candidate in self.candidates], dtype=np.int64)
+
+    @cached_property
+    def left(self) -> Bytes:
+        """As `Candidate.left`."""
+        return np.array([candidate.left for candidate in self.candidates], dtype=np.int64)
+
+    @cached_property
+    def wanted(self) -> Bytes:
+        """As `Candidate.wanted`."""
+        return np.array([candidate.wanted for candidate in self.candidates], dtype=np.int64)
+
+    @cached_property
+    def fetched(self) -> Bytes:
+        """As `Candidate.fetched`."""
+        return np.array([candidate.fetched for candidate in self.candidates], dtype=np.int64)
+
+    @cached_property
+    def temporary(self) -> Bytes:
+        """Bytes that the chain of each candidate takes besides."""
+        chains = [candidate.chain for candidate in self.candidates]
+        return np.array([chain.temporary if chain else 0 for chain in chains], dtype=np.int64)
+
+    def returns(self, methods: Bytes) -> Bytes:
+        """Of each candidate: the place of the op before which it is there again; of what is kept, when it would be.
+
+        What a chain needs is there when the chain runs. It was made before, so later ones are known first.
+        """
+        found = np.where(methods == Method.OFFLOAD, self.fetched, self.wanted)
+        again: list[int] = np.flatnonzero(methods == Method.RECOMPUTE).tolist()
+        for number in reversed(again):
+            for need in self.needs[number]:
+                found[need] = min(found[need], found[number])
+        return found
+
+    def held(self, methods: Bytes, returns: Bytes) -> Bytes:
+        """Bytes held during each op; what goes is free from the op after on, and chains run beside an op."""
+        away = (methods != Method.KEEP) & (returns > self.left + 1)
+        change = np.zeros(len(self.kept) + 1, dtype=np.int64)
+        np.subtract.at(change, self.left[away] + 1, self.bytes[away])
+        np.add.at(change, returns[away], self.bytes[away])
+        held = self.kept + np.cumsum(change[:-1])
+        again = away & (methods == Method.RECOMPUTE)
+        np.add.at(held, returns[again], self.temporary[again])
+        return held
+
+
+def _kept(step: TrainingStep, places: Sequence[int]) -> Bytes:
+    change = np.zeros(len(places) + 1, dtype=np.int64)
+    for buffer in step.buffers:
+        used = [places[use] for use in buffer.uses]
+        change[min(used)] += buffer.bytes
+        change[len(places) if buffer.stays else max(used) + 1] -= buffer.bytes
+    scratch = np.zeros(len(places), dtype=np.int64)
+    for place, op in zip(places, step.ops, strict=True):
+        scratch[place] = op.scratch
+    return step.resident + np.cumsum(change[:-1]) + scratch
+
+
+def _gaps(step: TrainingStep, places: Sequence[int], smallest: float) -> dict[int, tuple[int, int]]:
+    """By buffer: the last place in the forward pass and the first in the backward pass, if an op lies between."""
+    gaps: dict[int, tuple[int, int]] = {}
+    for number, buffer in enumerate(step.buffers):
+        forward = [places[use] for use in buffer.uses if not step.ops[use].is_backward]
+        backward = [places[use] for use in buffer.uses if step.ops[use].is_backward]
+        if buffer.bytes >= smallest and forward and backward and max(forward) + 1 < min(backward):
+            gaps[number] = max(forward), min(backward)
+    return gaps

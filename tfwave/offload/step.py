@@ -1,0 +1,99 @@
+"""A training step as one decides on its memory: ops, and the buffers that they use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tfwave.graph.access import Resource
+
+
+@dataclass(frozen=True)
+class Op:
+    """One run of an op.
+
+    Attributes:
+        node: its name.
+        seconds: it takes alone.
+        scratch: bytes held only while it runs.
+        after: the ops that run before it, by number.
+        is_backward: does it descend from the loss's gradient?
+        repeats: does it give the same, bit for bit, when it runs again?
+        reads: the variables whose values it takes.
+        changes: those that it updates.
+        is_heavy: is it a convolution or a product of matrices?
+    """
+
+    node: str
+    seconds: float
+    scratch: int
+    after: tuple[int, ...]
+    is_backward: bool
+    repeats: bool = True
+    reads: frozenset[Resource] = frozenset()
+    changes: frozenset[Resource] = frozenset()
+    is_heavy: bool = False
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """What several tensors may lie in, one after the other: an op can go on in the buffer that it reads.
+
+    Attributes:
+        names: ``node:port`` of these.
+        bytes: as the allocator counts it.
+        writers: the ops that write it, by number, in turn; the first allocates it.
+        uses: all that write or read it, ascending.
+        stays: does it outlive the step?
+    """
+
+    names: tuple[str, ...]
+    bytes: int
+    writers: tuple[int, ...]
+    uses: tuple[int, ...]
+    stays: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """One step on one device; ops are numbered in the order in which they were traced.
+
+    `resident` are the bytes that lie there all the time: variables, constants, what is fed, and what others hold.
+    """
+
+    device: str
+    ops: tuple[Op, ...]
+    buffers: tuple[Buffer, ...]
+    resident: int
+
+    @property
+    def seconds(self) -> float:
+        """Of all ops, one after the other."""
+        return sum(op.seconds for op in self.ops)
+
+    @cached_property
+    def used(self) -> tuple[tuple[int, ...], ...]:
+        """Of each op: the buffers that it writes or reads."""
+        used: list[list[int]] = [[] for _ in self.ops]
+        for number, buffer in enumerate(self.buffers):
+            for op in buffer.uses:
+                used[op].append(number)
+        return tuple(map(tuple, used))
+
+    @cached_property
+    def before(self) -> tuple[frozenset[int], ...]:
+        """Of each op: those that run before it, in any order that leaves all results and buffers as they are.
+
+        An op that goes on in a buffer comes behind all that used it before, and before all that use it later.
+        """
+        before = [set(op.after) for op in self.ops]
+        for buffer in self.buffers:
+            for use in buffer.uses:
+                before[use].update(_ordered_with(buffer, use))
+        return tuple(frozenset(ops - {number}) for number, ops in enumerate(before))
+
+
+def _ordered_with(buffer: Buffer, use: int) -> Sequence[int]:
+    """The uses of a buffer that come before one of them: all, of a writer; the last writer, of a reader."""
+    if use in buffer.writers:
+        return buffer.uses[: buffer.uses.index(use)]
+    return [max(writer for writer in buffer.writers if writer < use)]

@@ -1,0 +1,117 @@
+"""The section of a plan on a step in a limited memory."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tfwave.errors import PlanError
+from tfwave.plan.fingerprint import GraphPrint
+
+OFFLOAD, RECOMPUTE = "offload", "recompute"
+METHODS = (OFFLOAD, RECOMPUTE)
+
+
+@dataclass(frozen=True)
+class AwayTensor:
+    """A tensor that is away between its last use in the forward pass and its first in the backward pass.
+
+    Attributes:
+        names: ``node:port`` of all that lie in its buffer, one after the other.
+        bytes: of that.
+        method: how it comes back: `OFFLOAD` copies it to the host and back, `RECOMPUTE` makes it again.
+        after: the last op of the forward pass that uses it, behind which it leaves.
+        gone: the op that needs its bytes: it begins when they are free.
+        back: the op before which it is fetched, or made again: its bytes are held from there on.
+        wanted: the first op of the backward pass that uses it.
+        again: of `RECOMPUTE`: the ops that run again, in turn.
+    """
+
+    names: tuple[str, ...]
+    bytes: int
+    method: str
+    after: str
+    gone: str
+    back: str
+    wanted: str
+    again: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How a step keeps to a limited memory (Dymem, thesis chapter 4), and what that promises.
+
+    What it does not name is kept.
+
+    Attributes:
+        graph: of the step that ran.
+        limit_bytes: of the memory.
+        policy: who chose.
+        order: all ops of the step, one after the other, by name.
+        tensors: what is away, in the order in which it was made.
+        peak_bytes: predicted: the most that is held at once, resident bytes included.
+        seconds: predicted: of a step in this order, copies and repeated ops included.
+        plain_seconds: predicted: of a step in this order if all is kept.
+        least_bytes: the least limit at which the step still fits.
+
+    Raises:
+        PlanError: a peak above the limit, an op or a tensor twice, or a tensor of an unknown method, without bytes,
+            or whose ops are not in the order, or not in this turn; names it.
+    """
+
+    graph: GraphPrint
+    limit_bytes: int
+    policy: str
+    order: tuple[str, ...]
+    tensors: tuple[AwayTensor, ...]
+    peak_bytes: int
+    seconds: float
+    plain_seconds: float
+    least_bytes: int
+
+    def __post_init__(self) -> None:
+        """Hold what every reader relies on."""
+        if not 0 < self.peak_bytes <= self.limit_bytes:
+            raise PlanError(
+                f"the plan's step holds {self.peak_bytes} bytes of a limit of {self.limit_bytes}: make it again"
+            )
+        if not (math.isfinite(self.seconds) and 0 <= self.plain_seconds <= self.seconds):
+            raise PlanError(
+                f"the plan's step takes {self.seconds} s, and {self.plain_seconds} s if all is kept"
+            )
+        places = {name: place for place, name in enumerate(self.order)}
+        if len(places) < len(self.order):
+            name = next(n for place, n in enumerate(self.order) if places[n] != place)
+            raise PlanError(f"the plan's order has the op '{name}' twice")
+        named: set[str] = set()
+        for tensor in self.tensors:
+            _check(tensor, places)
+            for name in tensor.names:
+                if name in named:
+                    raise PlanError(f"the plan has the tensor '{name}' away twice")
+                named.add(name)
+
+    def away(self, method: str) -> tuple[AwayTensor, ...]:
+        """What comes back in this way."""
+        return tuple(tensor for tensor in self.tensors if tensor.method == method)
+
+
+def _check(tensor: AwayTensor, places: Mapping[str, int]) -> None:
+    if not tensor.names or tensor.bytes < 1:
+        raise PlanError(f"the plan has a tensor away without a name, or of {tensor.bytes} bytes")
+    what = f"the tensor '{tensor.names[0]}'"
+    if tensor.method not in METHODS:
+        raise PlanError(f"{what} comes back by '{tensor.method}', it must be one of {', '.join(METHODS)}")
+    if (tensor.method == RECOMPUTE) != bool(tensor.again):
+        raise PlanError(
+            f"{what} comes back by '{tensor.method}', with {len(tensor.again)} ops that run again"
+        )
+    for op in (tensor.after, tensor.gone, tensor.back, tensor.wanted, *tensor.again):
+        if op not in places:
+            raise PlanError(f"{what} names the op '{op}', which is not in the plan's order")
+    after, gone, back, wanted = (places[op] for op in (tensor.after, tensor.gone, tensor.back, tensor.wanted))
+    if not after < gone <= back <= wanted:
+        raise PlanError(
+            f"{what} does not leave after '{tensor.after}' and come back before '{tensor.wanted}'"
+        )
+    if any(places[op] >= back for op in tensor.again):
+        raise PlanError(f"{what} is made by ops that have not run before '{tensor.back}'")
