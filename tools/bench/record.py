@@ -107,7 +107,8 @@ RECORDS: dict[str, list[list[str]]] = {
             ["tick_tock.py", "--parts", part, *models]
             for part in ("capacity", "throughput")
             for models in (
-                ["--models", "resnet", "dense_bert", "drawn_bert"],
+                ["--models", "resnet", "dense_bert"],
+                ["--models", "drawn_bert"],
                 ["--models", "vgg", "--limit", "256"],
             )
         ),
