@@ -357,8 +357,7 @@ def test_what_began_beside_an_op_is_no_others() -> None:
     step = Step()
     step.run("a", 0, (10, 1), allocated=[10], lasts=20)
     step.run("b", 10, (50, 2), allocated=[50])
-    for event in step.stats.dev_stats[0].node_stats:
-        event.memory[0].allocator_bytes_in_use = 1060
+    step.stats.dev_stats[0].node_stats[0].memory[0].allocator_bytes_in_use = 1060
     found = captured_memory(bundle_of([graph(("a", "Fill", []), ("b", "Fill", []))], step.stats))
     assert (found.others, found.peak) == (1000, 1060)
 

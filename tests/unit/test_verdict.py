@@ -191,3 +191,21 @@ def test_a_server_that_gets_a_scalar_at_once_is_no_worker() -> None:
     build.op(SERVERS[1], "update", [rate, gradient])
     view = GraphView.of(*build.partitions.values())
     assert pulling_devices(view, find_transfers(view).data) == {WORKER}
+
+
+def test_what_servers_send_each_other_at_once_is_no_push_of_a_step() -> None:
+    build = Builder()
+    for server in SERVERS[:2]:
+        build.partitions.setdefault(server, GraphDef()).node.add(
+            name=f"v{server[-15]}", op="VarHandleOp", device=server
+        )
+    rate = build.pair(build.const(SERVERS[0], "rate"), SERVERS[0], SERVERS[1])
+    pulled = [
+        build.pair(build.const(SERVERS[0], "weight"), SERVERS[0], WORKER),
+        build.pair(build.op(SERVERS[1], "scaled", [rate]), SERVERS[1], WORKER),
+    ]
+    build.op(WORKER, "forward", pulled)
+    view = GraphView.of(*build.partitions.values())
+    transfers = find_transfers(view).data
+    costs = by_name(view, dict.fromkeys(view.names, 1.0), {t.node: 1.0 for t in transfers})
+    assert make_plan(view, transfers, Network(costs), PlanRequest("tac")).policy == "tac"

@@ -149,6 +149,13 @@ def test_a_card_is_fitted_to_all_that_passes_it() -> None:
     assert card_of([[replace(record, bytes=0) for record in SHARED]]) is None
 
 
+def test_a_card_that_moved_little_tells_nothing() -> None:
+    fast = TransferRecord("edge_9_v", Channel(SERVER.replace("task:0", "task:1"), SERVER), 1000, 0.0, 1e-6)
+    card = card_of([[*SHARED, fast]])
+    assert card is not None
+    assert card.bytes_per_second == pytest.approx(1e8)
+
+
 def test_empty_tensors_take_time_on_a_card() -> None:
     empty = [replace(r, edge=f"{r.edge}_empty", bytes=0, end_seconds=r.end_seconds - 0.004) for r in SHARED]
     card = card_of([[*SHARED, *empty]])
