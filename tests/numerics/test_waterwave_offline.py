@@ -14,7 +14,8 @@ from tests.numerics.memory_models import build
 from tests.rewrites import check_rewrite, graph_bytes
 from tfwave.bundle.bundle import load_bundle
 from tfwave.capture.session import capture_run
-from tfwave.colocate.advice import Advice, captured_step
+from tfwave.colocate.advice import Advice
+from tfwave.colocate.profile import captured_step
 from tfwave.graph.container import open_container
 from tfwave.graph.item import GraphItem
 from tfwave.graph.load import parse_graph
