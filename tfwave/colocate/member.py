@@ -32,7 +32,8 @@ class Cohort:
         with self._lock:
             self._missing -= 1
             self._shapes += shapes
-        if self._missing:
+            is_last = not self._missing
+        if not is_last:
             return
         try:
             self._plan(self._shapes)

@@ -20,12 +20,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tfwave.demo import server_task
 from tfwave.demo.network import open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.order.bounds import flow_shop_floor
 from tools.bench import keras_fit_chief
 from tools.bench.interleaved import against_floor, run_interleaved, wire_seconds
+from tools.bench.overlap import start_server
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTS = {"ps": "server0", "worker": "worker0", "chief": "chief0"}
@@ -83,20 +83,14 @@ def _start(stack: ExitStack, directory: Path, wrapped: bool, arguments: argparse
     cluster = {
         job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}"] for job, host in HOSTS.items()
     }
-    servers = {job: _server(tasks, cluster, job, wrapped, directory) for job in ("ps", "worker")}
+    servers = {
+        job: start_server(tasks, cluster, directory, job, 0, HOSTS[job], wrapped) for job in ("ps", "worker")
+    }
     control = {job: [server.receive(START_SECONDS)["control"]] for job, server in servers.items()}
     chief = tasks.start("chief", HOSTS["chief"], keras_fit_chief.MODULE, ENVIRONMENT)
     request: dict[str, Any] = {"do": "start", "cluster": cluster, "control": control if wrapped else None}
     chief.request(request | {key: getattr(arguments, key) for key in ("image", "batch")}, START_SECONDS)
     return [*servers.values(), chief]
-
-
-def _server(tasks: Tasks, cluster: dict[str, list[str]], job: str, wrapped: bool, directory: Path) -> Task:
-    task = tasks.start(job, HOSTS[job], server_task.MODULE, ENVIRONMENT)
-    control = server_task.control_address(directory, job, 0) if wrapped else None
-    enforcer = "hook" if wrapped else None
-    task.send({"cluster": cluster, "job": job, "task": 0, "enforcer": enforcer, "control": control})
-    return task
 
 
 if __name__ == "__main__":
