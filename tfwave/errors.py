@@ -1,7 +1,7 @@
 """The errors tfwave raises. Each message names the thing at fault and the way out, in one line."""
 
 LONGEST_QUOTE = 200
-"""Characters that a message repeats of what it was given."""
+"""A message repeats no more characters of what it was given."""
 
 
 def excerpt(text: str, place: int = 0) -> str:

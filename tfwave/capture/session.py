@@ -23,7 +23,7 @@ from tfwave.graph.step import step_of
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
 
 EXTRA_STEPS = 8
-"""How many more steps are traced at most, for transfers whose events TensorFlow lost in all before."""
+"""So many more steps are traced at most, for transfers whose events TensorFlow lost in all before."""
 
 
 def capture_run(  # noqa: PLR0913

@@ -24,7 +24,7 @@ from tfwave.waves.iteration import Machine, Partition
 from tfwave.waves.partition_profile import partition_profiles
 
 SLOWED_AT_MOST = 0.05
-"""By what share the tick wave may be slowed: the paper's "without significantly introducing latency"."""
+"""The tick wave may be slowed by this share: the paper's "without significantly introducing latency"."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from tfwave.errors import CostError
 from tfwave.graph.view import RECV_OPS, SEND_OPS
 
 WIRE_OPS = SEND_OPS | RECV_OPS
-"""Cost nothing as ops: their time is their transfer's."""
+"""They cost nothing as ops: their time is their transfer's."""
 
 FREE_OPS = frozenset(
     {
@@ -21,7 +21,7 @@ FREE_OPS = frozenset(
         "_DeviceRetval",
     }
 )
-"""Cost nothing where no cost is given: no kernel work of their own, and traces may leave them out."""
+"""They cost nothing where no cost is given: they do no kernel work, and traces may leave them out."""
 
 
 @dataclass(frozen=True)

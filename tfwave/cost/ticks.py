@@ -14,7 +14,7 @@ from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 
 _DIGITS = 15
-"""Of the sum of all costs: what a float holds of a decimal, and far inside 64 bits."""
+"""The sum of all costs has so many: what a float holds of a decimal, and far inside 64 bits."""
 
 _LARGEST_POWER = 290
 

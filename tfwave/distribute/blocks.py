@@ -7,7 +7,7 @@ BLOCK_BYTES = 1 << 20
 """A step's last gradient travels whole before the next step's first read: at 1 Gbit/s such a block takes 9 ms."""
 
 MOST_BLOCKS = 64
-"""Of one variable, however large: each costs a few ops in each step."""
+"""One variable has no more, however large it is: each costs a few ops in each step."""
 
 
 @dataclass(frozen=True)

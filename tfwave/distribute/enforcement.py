@@ -11,9 +11,9 @@ from tfwave.plan.plan import Plan
 
 _WATCH_SECONDS = 1.0
 _WATCH_SHARE = 0.01
-"""Of the chief's time, at most, that goes into reading hand-offs."""
+"""Reading hand-offs takes at most this share of the chief's time."""
 _MOST_MISSES = 5
-"""In a row, of a server that does not answer while a training runs."""
+"""A server that does not answer more than so many times in a row, while a training runs, is given up."""
 
 _log = logging.getLogger("tfwave")
 

@@ -11,9 +11,9 @@ from tfwave.report.conformance import Conformance, HandOff, conformance
 
 _Step = tuple[int, str]
 _MOST_STEPS = 10_000
-"""That are kept, if nobody takes them."""
+"""So many are kept, if nobody takes them."""
 _QUIET_SECONDS = 1.0
-"""Without a hand-off, after which a step has ended."""
+"""A step has ended when nothing was handed off for so long."""
 
 
 @dataclass(frozen=True)

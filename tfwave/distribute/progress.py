@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 WARM_UP_STEPS = 2
-"""Untimed steps of each worker: TensorFlow instantiates the function in the first."""
+"""So many steps of each worker are not timed: TensorFlow instantiates the function in the first."""
 
 JUDGED_STEPS = 20
-"""Ordered steps of each worker after which it is judged whether the order pays."""
+"""After so many ordered steps of each worker it is judged whether the order pays."""
 
 _LOSS = 1.05
 """Less than this is within what machines vary by."""
@@ -36,7 +36,7 @@ class Progress:
     phase: Phase = Phase.WARMING
     since: float = 0.0
     failures: int = 0
-    """Traces that did not come about."""
+    """So many traces did not come about."""
     losses: int = 0
     """How often the order was judged to make steps slower."""
     settled: bool = False

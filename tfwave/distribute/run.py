@@ -25,7 +25,7 @@ _TICK_SECONDS = 0.1
 _STOP_SECONDS = 30.0
 _RECOVERY_SECONDS = 10.0
 _WINDOW_STEPS = 100_000
-"""What figures are taken from, if nobody asks for long."""
+"""Figures are taken from the last so many steps, if nobody asks for long."""
 
 _log = logging.getLogger("tfwave")
 

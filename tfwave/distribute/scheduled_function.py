@@ -15,12 +15,12 @@ from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.runtime.coordinator import StepRun
 
 _TRACE_SECONDS = 30.0
-"""After which a trace ends, however few steps the function ran in it: others wait for theirs."""
+"""A trace ends after this time, however few steps the function ran in it: others wait for theirs."""
 _MOST_TRACES = 3
 _MOST_LOSSES = 3
-"""Judgements that an order must lose: machines have moods."""
+"""An order is taken out when so many judgements went against it: machines have moods."""
 _EXACT_SHARE = 0.5
-"""Of the judged steps: where fewer keep the order it counts as not enforceable."""
+"""Where fewer of the judged steps than this share keep the order, it counts as not enforceable."""
 
 _log = logging.getLogger("tfwave")
 

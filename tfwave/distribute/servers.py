@@ -16,7 +16,7 @@ from tfwave.runtime.control.credentials import Credentials
 LEASE_SECONDS = 300.0
 """After a chief's last call its plans are forgotten: the next chief's functions may have the same names.
 
-Longer than a chief may be busy with a trace."""
+It is longer than a chief may be busy with a trace."""
 _PARALLEL = 16
 _T = TypeVar("_T")
 

@@ -9,7 +9,7 @@ from tfwave.proto.tensorflow_pb2 import AttrValue, FunctionDef, GraphDef, NodeDe
 
 _TABLE = "ops.pb"
 MOST_TENSORS = 2**20
-"""In one argument; more are taken for a damaged graph."""
+"""One argument has no more; more are taken for a damaged graph."""
 _FUNCTION_TYPES = ("func", "list(func)")
 REF = 100
 """A reference type is its plain type + 100 (DT_FLOAT_REF = DT_FLOAT + 100)."""

@@ -5,7 +5,7 @@ from google.protobuf.message import EncodeError, Message
 from tfwave.errors import GraphError
 
 PROTOBUF_LIMIT = 2**31 - 1
-"""Bytes. TensorFlow parses no longer message; Python's protobuf would write one without a word."""
+"""TensorFlow parses no message of more bytes; Python's protobuf would write one without a word."""
 
 _WAY_OUT = (
     f"protobuf's limit is {PROTOBUF_LIMIT:,} (2 GB): keep the weights in the variables of a SavedModel, "

@@ -43,7 +43,7 @@ class Transfers:
 
     data: tuple[Transfer, ...]
     control: tuple[Transfer, ...]
-    """Carry no tensor, only "this has run": never ordered."""
+    """They carry no tensor, only "this has run", and are never ordered."""
 
     def into(self, device: str) -> "Transfers":
         """Only those whose destination is `device`."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError, Message
 
 DEEPEST = 100
-"""Messages in messages: what protobuf reads by default, and so TensorFlow."""
+"""Messages lie in messages no deeper than protobuf reads by default, and so TensorFlow."""
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _END_OF_GROUP, _FIXED32 = range(6)
 _SIZES = {_VARINT: 0, _FIXED64: 8, _GROUP: 0, _END_OF_GROUP: 0, _FIXED32: 4}

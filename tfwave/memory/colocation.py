@@ -32,7 +32,7 @@ from tfwave.plan.groups import (
 from tfwave.sizes import in_words
 
 FINENESSES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Into how many parts the planner tries to cut each job's rise to its peak; 0 leaves its step in one group."""
+"""The planner tries to cut each job's rise to its peak into so many parts; 0 leaves its step in one group."""
 
 WORTH = 0.05
 """Side by side must save this share of the time in turn by the model: it takes barriers, and more memory."""

@@ -15,11 +15,11 @@ from tfwave.offload.orders import lean_order
 from tfwave.offload.step import TrainingStep
 
 LEAD = 3
-"""Ops that a copy back begins ahead at least, where the limit allows it."""
+"""A copy back begins so many ops ahead at least, where the limit allows it."""
 EXACT_SECONDS = 15.0
-"""For each program that is solved."""
+"""The solver takes no longer for each program."""
 _EXPOSED = (1.0, 0.1)
-"""Of the copies: all of them count as computing, as on cores that they share; or they hide for the most part."""
+"""These shares of the copies count as computing: all, as on cores that they share; or little, as most hide."""
 
 
 class Policy(StrEnum):

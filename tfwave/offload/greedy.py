@@ -21,11 +21,11 @@ from tfwave.offload.choice import Choice, Prices
 from tfwave.offload.layout import Layout, Method
 
 _TRIED = 4
-"""Of the moves that promise most, so many are measured in each round."""
+"""In each round so many of the moves that promise most are measured."""
 _BUDGET = 2e6
-"""Places looked at, over all choices measured: some tenths of a second."""
+"""All choices measured look at so many places: some tenths of a second."""
 _PATIENCE = 24
-"""For each tensor that is away: after so many rounds without a cheaper choice it ends."""
+"""It ends after so many rounds, for each tensor that is away, without a cheaper choice."""
 _MOST_RUINED = 6
 _NOISE = (1.5, 5.0)
 """Prices are so many times off at most, in one round or another."""

@@ -12,7 +12,7 @@ from tfwave.offload.again import Chain, Chains
 from tfwave.offload.step import TrainingStep
 
 SMALLEST_SHARE = 1e-3
-"""Of the peak: tensors of less are kept."""
+"""Tensors of less than this share of the peak are kept."""
 
 Bytes = npt.NDArray[np.int64]
 

@@ -20,7 +20,7 @@ Order = tuple[Ranked, ...]
 """All transfers into one task, most urgent first; none comes before a transfer that it depends on."""
 
 Policy = Callable[[GraphView, Sequence[Transfer], Costs], Order]
-"""Orders the transfers into one task. Pure, and blind to how nodes are numbered."""
+"""It orders the transfers into one task, is pure, and blind to how nodes are numbered."""
 
 
 def ranked_in_turn(transfers: Sequence[Transfer]) -> Order:

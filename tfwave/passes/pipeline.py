@@ -24,7 +24,7 @@ class Stage:
 
 
 Instrument = Callable[[Stage], None]
-"""Called after each pass: to time, dump or count."""
+"""It is called after each pass: to time, dump or count."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tfwave.plan.annotation import annotated_orders
 from tfwave.plan.plan import Plan
 
 Planner = Callable[[GraphItem, GraphView, str], Plan]
-"""Makes the plan for a graph, whose view it is given, by the policy of that name."""
+"""It makes the plan for a graph, whose view it is given, by the policy of that name."""
 
 _POLICY = "policy"
 

@@ -18,7 +18,7 @@ ABI_VERSION = 4
 MAX_HAND_OFFS = 65536
 """The capacity of the log: what lies further back is overwritten."""
 MAX_ARRIVALS = 65536
-"""As `MAX_HAND_OFFS`, of arrivals."""
+"""The capacity of the log of arrivals, as `MAX_HAND_OFFS`."""
 
 _MESSAGE_BYTES = 1024
 

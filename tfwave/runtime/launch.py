@@ -15,7 +15,7 @@ from typing import Any
 from tfwave.errors import EnforcerError
 
 START_SECONDS = 180.0
-"""For all servers together; the first one ever compiles the native library."""
+"""All servers together have so long to start; the first one ever compiles the native library."""
 _GRACE_SECONDS = 5.0
 _DIE_WITH_PARENT = """
 import ctypes, os, sys

@@ -5,7 +5,7 @@ from pathlib import Path
 
 _STAT = Path("/proc/stat")
 _WORKING = (0, 2, 5, 6)
-"""Of the kernel's columns: user, system, and both kinds of interrupts."""
+"""These of the kernel's columns are work: user, system, and both kinds of interrupts."""
 
 
 def busy_seconds() -> float | None:

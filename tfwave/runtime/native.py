@@ -21,7 +21,7 @@ from tfwave.files import sha256_of
 from tfwave.runtime.trial import try_out
 
 Progress = Callable[[int, int, str], None]
-"""Called with (files done, files in all, the one just done)."""
+"""It is called with (files done, files in all, the one just done)."""
 
 SUPPORTED = ((2, 19), (2, 21))
 CACHE_VARIABLE = "TFWAVE_CACHE_DIR"

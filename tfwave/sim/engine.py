@@ -55,7 +55,7 @@ class Job:
 
     units: Sequence[int]
     durations: Sequence[int]
-    """In ticks."""
+    """How long each task takes, in ticks."""
     successors: Sequence[Sequence[int]]
     pending: Sequence[int]
     pools: Sequence[Pool]

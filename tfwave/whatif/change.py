@@ -10,7 +10,7 @@ from tfwave.errors import CostError, TfwaveError
 from tfwave.graph.names import parse_number
 
 _MOST = 4096
-"""Servers, or workers."""
+"""A job has no more servers, and no more workers."""
 _MOST_ROWS = 1000
 
 

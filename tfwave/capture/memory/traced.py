@@ -10,7 +10,7 @@ from tfwave.memory.step import StepMemory, Tensor
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace
 
 TRACED_STEPS = 3
-"""How many steps to trace: ops that can run at once begin in another order each time; the highest peak counts."""
+"""So many steps are traced: ops that can run at once begin in another order each time; the highest peak counts."""
 
 
 def traced_memory(

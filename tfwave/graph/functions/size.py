@@ -6,9 +6,9 @@ from tfwave.errors import GraphError
 from tfwave.proto.tensorflow_pb2 import FunctionDef, NodeDef
 
 MOST_NODES = 2**19
-"""Several times what the largest models have; a node that is lowered takes some 3 KB."""
+"""This is several times what the largest models have; a node that is lowered takes some 3 KB."""
 DEEPEST_CALLS = 200
-"""Calls in calls. The name of an inlined node holds those of all the calls that it lies in."""
+"""Calls lie in calls no deeper. The name of an inlined node holds those of all the calls that it lies in."""
 
 
 def refuse_too_large(nodes: Iterable[NodeDef], library: Iterable[FunctionDef]) -> None:

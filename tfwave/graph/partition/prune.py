@@ -11,7 +11,7 @@ from tfwave.graph.partition.wiring import Draft, Fanin, Wiring
 from tfwave.proto.tensorflow_pb2 import DataType, NodeDef
 
 INCARNATION = 1
-"""Stands for the number that a device has from its start to its end."""
+"""It stands for the number that a device has from its start to its end."""
 
 _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 

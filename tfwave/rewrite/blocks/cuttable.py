@@ -38,7 +38,7 @@ QUESTION = "VarIsInitializedOp"
 _ITEM_BYTES: Mapping[int, int] = {DT_BFLOAT16: 2, DT_HALF: 2, DT_FLOAT: 4, DT_DOUBLE: 8}
 """The types of variables that are cut, and the bytes of an element."""
 _MOST_BLOCKS = 4096
-"""Of one variable; more are taken for a mistake."""
+"""One variable has no more; more are taken for a mistake."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 UNIT = 64
-"""Elements. Every block but the last holds a multiple of it.
+"""Every block but the last holds a multiple of so many elements.
 
 A kernel computes what is left over at a tensor's end, after its last full vector, with other instructions, which
 for some functions (rsqrt, exp, log, pow) round otherwise. With blocks of whole vectors each element is computed as

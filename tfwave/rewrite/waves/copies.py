@@ -12,9 +12,9 @@ from tfwave.rewrite.waves.names import SCOPE, wave_name
 
 KEY_INPUT = "instance_key"
 KEYS = 2**24
-"""By how much the instance keys of collectives differ from wave to wave."""
+"""The instance keys of collectives differ by so much from wave to wave."""
 _SEEDS = 2**32
-"""By how much the second seeds of random ops do."""
+"""The second seeds of random ops differ by so much."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tfwave.runtime.control.credentials import Credentials
 from tfwave.sizes import in_words
 
 MESSAGE_BYTES = 32 << 20
-"""Of the largest message, either way: a plan of over 100,000 transfers. Bigger ones are refused unread."""
+"""The largest message has so many, either way: a plan of over 100,000 transfers. Bigger ones are refused unread."""
 TRACE_SECONDS = 120.0
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", MESSAGE_BYTES),

@@ -13,7 +13,7 @@ from tfwave.errors import EnforcerError
 
 TOKEN_VARIABLE = "TFWAVE_TOKEN"  # noqa: S105
 MIN_TOKEN = 16
-"""Characters; fewer could be guessed."""
+"""A token of fewer characters could be guessed."""
 TOKEN_HEADER = "authorization"  # noqa: S105
 """The call metadata in which the token is sent; see `token_header`."""
 

@@ -14,7 +14,7 @@ from tfwave.runtime.control.credentials import TOKEN_HEADER, token_header
 
 CALLS_PER_SECOND = 200.0
 BURST = 256
-"""Calls that may come at once, before `CALLS_PER_SECOND` holds."""
+"""So many calls may come at once, before `CALLS_PER_SECOND` holds."""
 LOG_LINES_PER_SECOND = 10.0
 LOG_BURST = 20
 

@@ -21,7 +21,7 @@ from tfwave.runtime.control.gate import BURST, CALLS_PER_SECOND, Gate, RateLimit
 from tfwave.runtime.control.lease import Lease
 
 CONCURRENT_CALLS = 2 * BURST
-"""Calls accepted and not answered; gRPC refuses the next ones."""
+"""So many calls may be accepted and not yet answered; gRPC refuses the next ones."""
 
 LONGEST_LEASE = 1e6
 

@@ -94,7 +94,7 @@ class PluginCall:
 
 
 Optimize = Callable[[PluginCall], bytes | None]
-"""Answers with the GraphDef to go on with; None: the one that is there."""
+"""It answers with the GraphDef to go on with; None: the one that is there."""
 
 
 class Plugin:

@@ -13,7 +13,7 @@ from tfwave.errors import EnvironmentUnsupported
 from tfwave.runtime import native
 
 Rewrite = Callable[[Any], None]
-"""Edits a FuncGraph in place."""
+"""It edits a FuncGraph in place."""
 
 _CONFIGS = ("_variable_creation_config", "_no_variable_creation_config")
 _STATE = (*_CONFIGS, "_lock", "_function_cache", "_generate_tracing_options")

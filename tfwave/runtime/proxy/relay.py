@@ -25,7 +25,7 @@ _NO_DEADLINE_SECONDS = 1e8
 _GRPCS_OWN = ("grpc-", "user-agent", ":")
 
 Respond = Callable[[bytes | None], None]
-"""Sends a response, or with None the status; blocks until gRPC's buffer has room."""
+"""It sends a response, or with None the status, and blocks until gRPC's buffer has room."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class Step:
 
     id: int
     generation: int
-    """Of the plans in force when it began."""
+    """The generation of the plans in force when it began."""
     last: float
     runs: dict[int, Run] = field(default_factory=dict[int, Run])
     """By graph."""
