@@ -66,15 +66,32 @@ def recommender(chosen: Any) -> Any:
 
 
 def resnet(chosen: Any) -> Any:
+    """Bottlenecks as in ResNet50, two a stage: 134 weights."""
     import keras
 
+    layers = keras.layers
     keras.utils.set_random_seed(3)
     with chosen.scope():
-        model = keras.applications.ResNet50(
-            weights=None, input_shape=(32, 32, 3), classes=10, classifier_activation=None
-        )
+        inputs = keras.Input((32, 32, 3))
+        hidden = layers.MaxPooling2D()(_convolved(layers, inputs, 8, 3, strides=2))
+        for size in (8, 16, 32):
+            for strides in (2, 1):
+                hidden = _bottleneck(layers, hidden, size, strides)
+        model = keras.Model(inputs, layers.Dense(10)(layers.GlobalAveragePooling2D()(hidden)))
         compile_model(model)
     return model
+
+
+def _bottleneck(layers: Any, inputs: Any, size: int, strides: int) -> Any:
+    hidden = _convolved(layers, inputs, size, 1, strides=strides)
+    hidden = _convolved(layers, _convolved(layers, hidden, size, 3), 4 * size, 1)
+    past = _convolved(layers, inputs, 4 * size, 1, strides=strides) if strides > 1 else inputs
+    return layers.Add()([hidden, past])
+
+
+def _convolved(layers: Any, inputs: Any, size: int, kernel: int, strides: int = 1) -> Any:
+    hidden = layers.Conv2D(size, kernel, strides=strides, padding="same")(inputs)
+    return layers.ReLU()(layers.BatchNormalization()(hidden))
 
 
 def compile_model(model: Any) -> None:
