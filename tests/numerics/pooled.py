@@ -16,6 +16,7 @@ import numpy as np
 
 from tests.numerics.colocated_jobs import BATCH, WIDTH, Session, Trained, batches, losses
 from tfwave.colocate import Handle, Job, Pool
+from tfwave.colocate.life import Life
 from tfwave.memory.colocation import Colocation
 from tfwave.memory.schedule import in_turn
 from tfwave.plan.plan import Plan
@@ -91,6 +92,20 @@ def breathing() -> dict[str, Any]:
     }
 
 
+def changed_within() -> list[float]:
+    """What a job returns whose step is changed after a batch was taken, as it waits for its turn or is measured."""
+    old, new = (tf.function(lambda batch, n=n: batch + n) for n in (1.0, 2.0))
+    life = Life(Job("changed", old, [tf.constant(0.0)] * 2))
+
+    def waits(batch: Any) -> Any:
+        life.change(new)
+        return float(life.instance()(batch))
+
+    while life.advance(waits):
+        pass
+    return list(life.result(0.0).values)
+
+
 class Small:
     """Infers; notes what it waited in each step, and how long that took besides."""
 
@@ -150,7 +165,7 @@ def in_turn_plan(plan: Plan) -> Plan:
 
 
 def main() -> None:
-    found: dict[str, Any] = {"breathing": breathing()}
+    found: dict[str, Any] = {"breathing": breathing(), "changed within": changed_within()}
     gc.collect()
     planned, _ = beside_training(5, None)
     for priority in (0, 5):

@@ -35,6 +35,10 @@ def test_a_job_that_is_cancelled_says_after_how_many_steps(found: dict[str, Any]
     assert breathing["errors"]["cancelled"] == f"cancelled after {breathing['steps']['cancelled']} steps"
 
 
+def test_a_step_that_waits_stays_what_it_was_when_the_job_is_changed(found: dict[str, Any]) -> None:
+    assert found["changed within"] == [1.0, 2.0]
+
+
 def test_a_small_job_of_a_higher_priority_waits_for_memory_only(found: dict[str, Any]) -> None:
     """Planned in turn beside a training, with room for both; of equal priority, it waits for the other's steps."""
     first, equal = found["priority 5"], found["priority 0"]

@@ -5,6 +5,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from itertools import count
 from typing import Any, Protocol
 
 from tfwave.colocate.job import Job, SessionStep
@@ -57,9 +58,9 @@ class Life:
         self.ended = False
         self.error: Exception | None = None
         self.steps = 0
-        self.changes = 0
-        """How often the step was changed."""
-        self._step = _checked(job.name, job.step)
+        self._numbers = count()
+        self._wanted = next(self._numbers), _checked(job.name, job.step)
+        self._made = self._wanted
         self._cancelled = False
         self._batches = iter(job.batches)
         self._values: list[Any] = []
@@ -71,8 +72,12 @@ class Life:
         Raises:
             EnforcerError: it is none.
         """
-        self._step = _checked(self.job.name, step)
-        self.changes += 1
+        self._wanted = next(self._numbers), _checked(self.job.name, step)
+
+    @property
+    def changes(self) -> int:
+        """The number of the step that is made; what waits to make one, makes that, though another is wanted."""
+        return self._made[0]
 
     def cancel(self) -> None:
         """End the job before its next step."""
@@ -80,7 +85,7 @@ class Life:
 
     def instance(self) -> Instance:
         """The step, in an instance of its own."""
-        step = self._step
+        _, step = self._made
         if isinstance(step, SessionStep):
             return SessionInstance(step.session, step.fetches, step.feeds)
         return FunctionInstance(step)
@@ -112,6 +117,7 @@ class Life:
 
     def _advance(self, run: Run) -> bool:
         for batch in self._batches:
+            self._made = self._wanted
             begin = time.perf_counter()
             self._values.append(run(*arguments(batch)))
             self._seconds += time.perf_counter() - begin
