@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tfwave.rewrite.steps.copies import step_name as step_name
     from tfwave.runtime.control.client import ControlClient as ControlClient
     from tfwave.runtime.control.credentials import Credentials as Credentials
+    from tfwave.runtime.control.limits import ControlLimits as ControlLimits
     from tfwave.runtime.live.grappler import in_grappler as in_grappler
     from tfwave.runtime.live.install import install as install
     from tfwave.runtime.server import Server as Server
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Bundle": "tfwave.bundle.bundle",
     "ControlClient": "tfwave.runtime.control.client",
+    "ControlLimits": "tfwave.runtime.control.limits",
     "Credentials": "tfwave.runtime.control.credentials",
     "GraphItem": "tfwave.graph.item",
     "GraphPass": "tfwave.passes.base",

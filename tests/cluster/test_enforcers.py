@@ -32,7 +32,7 @@ pytestmark = pytest.mark.tensorflow
 
 ORDERED, RELEASED, LATE, OFF = range(4)
 STEPS = 30
-LONG = 100.0
+LONG = 60.0
 TRIES = 5
 SERVER = "/job:ps/replica:0/task:0"
 

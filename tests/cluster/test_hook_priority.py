@@ -24,7 +24,7 @@ STEPS = 25
 SIZE = 1 << 18
 TENSOR = 4 * SIZE
 FLOOD = 100
-LONG = 100.0
+LONG = 60.0
 
 
 @pytest.fixture(scope="module")

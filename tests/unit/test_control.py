@@ -23,6 +23,7 @@ from tfwave.plan.message import to_proto
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2, plan_pb2
 from tfwave.runtime.control import service as control_service
+from tfwave.runtime.control.address import is_of_this_machine
 from tfwave.runtime.control.client import MESSAGE_BYTES, ControlClient
 from tfwave.runtime.control.credentials import Credentials
 from tfwave.runtime.control.gate import (
@@ -33,6 +34,7 @@ from tfwave.runtime.control.gate import (
     RateLimit,
     RefusalLog,
 )
+from tfwave.runtime.control.limits import DEFAULT_LIMITS, MOST_FUNCTIONS, MOST_TASKS, ControlLimits
 from tfwave.runtime.control.service import ControlServer, serve
 
 TOKEN = "a token of 16 or more".replace(" ", "-")
@@ -130,8 +132,87 @@ def test_a_setting_out_of_range_is_refused_with_its_plan(service: ControlServer,
     assert not hook.settings
 
 
+def test_a_plan_that_the_hook_refuses_leaves_the_settings(
+    service: ControlServer, hook: FakeHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(plan: object) -> None:
+        raise PlanError("there is no room for it")
+
+    monkeypatch.setattr(hook, "install", refuse)
+    with ControlClient(service.address) as client, pytest.raises(EnforcerError, match="no room for it"):
+        client.install(plan_of("x"), deadline_seconds=0.001, bytes_per_second=1)
+    assert not hook.settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"deadline_seconds": 60.5}, r"a deadline of 60.5 s is not allowed here: ask for at most 60"),
+        ({"hooked_tasks": ["/job:ps\0x"]}, r"'/job:ps\\x00x' has a zero byte"),
+        ({"hooked_tasks": ["t"] * (MOST_TASKS + 1)}, f"more than {MOST_TASKS} hooked tasks"),
+    ],
+)
+def test_what_the_owner_does_not_allow_is_refused(
+    settings: dict[str, Any], why: str, service: ControlServer, hook: FakeHook
+) -> None:
+    with ControlClient(service.address) as client, pytest.raises(EnforcerError, match=why):
+        client.configure(enabled=False, **settings)
+    assert not hook.settings
+
+
+def test_the_owner_may_allow_more(hook: FakeHook) -> None:
+    server = serve(hook, limits=ControlLimits(longest_deadline_seconds=3600))
+    with ControlClient(server.address) as client:
+        client.configure(deadline_seconds=3600)
+    server.stop()
+    assert hook.settings == {"deadline_seconds": 3600}
+
+
+def test_only_callers_of_this_machine_may_slow_a_server_down() -> None:
+    slow, unpaced = {"bytes_per_second": 5.0}, {"bytes_per_second": 0.0}
+    DEFAULT_LIMITS.check(slow, is_local=True)
+    DEFAULT_LIMITS.check(unpaced, is_local=False)
+    with pytest.raises(EnforcerError, match=r"ask for 0 .no limit. or at least 1e[+]06"):
+        DEFAULT_LIMITS.check(slow, is_local=False)
+
+
+@pytest.mark.parametrize(
+    "peer", ["ipv4:127.0.0.1:43210", "ipv6:%5B::1%5D:43210", "unix:", "unix:/run/control"]
+)
+def test_callers_of_this_machine(peer: str) -> None:
+    assert is_of_this_machine(peer)
+
+
+@pytest.mark.parametrize(
+    "peer", ["ipv4:10.0.0.1:43210", "ipv6:%5Bfd00::1%5D:43210", "", "unixes:/run/control"]
+)
+def test_callers_elsewhere(peer: str) -> None:
+    assert not is_of_this_machine(peer)
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf")])
+def test_limits_are_positive_numbers(value: float) -> None:
+    with pytest.raises(EnforcerError, match="least_bytes_per_second is"):
+        ControlLimits(least_bytes_per_second=value)
+
+
+def test_plans_for_too_many_functions_are_refused(service: ControlServer, hook: FakeHook) -> None:
+    plan = plan_of("x")
+    with (
+        ControlClient(service.address) as client,
+        pytest.raises(EnforcerError, match=f"plans for {MOST_FUNCTIONS + 1} functions, {MOST_FUNCTIONS} are"),
+    ):
+        client.install({f"f{i}": plan for i in range(MOST_FUNCTIONS + 1)})
+    assert hook.plan is None
+
+
 def _name_no_edge(plan: plan_pb2.Plan) -> None:
     plan.orders[0].transfers[0].edge = ""
+
+
+def _end_two_edges_early(plan: plan_pb2.Plan) -> None:
+    for name, transfer in zip("xy", plan.orders[0].transfers, strict=True):
+        transfer.edge = f"a\0{name}"
 
 
 def _leave_a_gap(plan: plan_pb2.Plan) -> None:
@@ -152,6 +233,7 @@ def _order_twice(plan: plan_pb2.Plan) -> None:
         (plan_pb2.Plan.Clear, "plan version 0 is not known here"),
         (_name_no_device, "lacks a device"),
         (_name_no_edge, "x:0;a;b names no edge"),
+        (_end_two_edges_early, r"the edge 'a\x00x' has a zero byte in its name"),
         (_leave_a_gap, "has rank 2 where 1 belongs"),
         (_order_twice, "names the channel a -> b twice"),
     ],
@@ -358,9 +440,8 @@ def test_a_refused_plan_is_logged(service: ControlServer, caplog: pytest.LogCapt
     ):
         client.configure(deadline_seconds=0)
     (line,) = [r.getMessage() for r in caplog.records if r.name == "tfwave.control"]
-    assert re.fullmatch(
-        r"refused 'Health' from (ipv4:127.0.0.1:\d+|unix:.*): 'the deadline is out of range'", line
-    )
+    who = r"(ipv4:127.0.0.1:\d+|unix:.*)"
+    assert re.fullmatch(rf"refused 'Health' from {who}: 'a deadline of 0.0 s is out of range: give .*'", line)
 
 
 def test_a_unix_socket_is_its_owners(hook: FakeHook, tmp_path: Path) -> None:

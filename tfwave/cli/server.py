@@ -14,6 +14,7 @@ from tfwave.cli.errors import said_in_one_line
 from tfwave.errors import EnforcerError
 from tfwave.runtime.control.address import listening_address
 from tfwave.runtime.control.credentials import find_credentials
+from tfwave.runtime.control.limits import DEFAULT_LIMITS, ControlLimits
 from tfwave.runtime.control.tf_config import (
     TfConfig,
     control_address,
@@ -68,6 +69,15 @@ def server_command(  # noqa: PLR0913, PLR0917
     tls_ca: Annotated[
         Path | None, typer.Option(help="Callers must show a certificate of this authority, PEM.")
     ] = None,
+    longest_deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Callers may not have tensors held for longer.")
+    ] = DEFAULT_LIMITS.longest_deadline_seconds,
+    least_rate: Annotated[
+        float,
+        typer.Option(
+            metavar="BYTES/S", help="Callers on other machines may not pace what is sent to less than this."
+        ),
+    ] = DEFAULT_LIMITS.least_bytes_per_second,
     as_json: Annotated[bool, typer.Option("--json", help="Say as JSON that it is ready.")] = False,
 ) -> None:
     """Serve one task of a cluster, a parameter server or worker, that sends in a plan's order.
@@ -104,6 +114,7 @@ def server_command(  # noqa: PLR0913, PLR0917
         credentials=find_credentials(
             token_file=token_file, tls_cert=tls_cert, tls_key=tls_key, tls_ca=tls_ca
         ),
+        limits=ControlLimits(longest_deadline, least_rate),
         metrics=metrics,
     )
     typer.echo(_ready(server, str(task), as_json))

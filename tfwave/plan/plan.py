@@ -99,7 +99,7 @@ class Plan:
     Raises:
         PlanError: an order without a device, ranks with gaps or duplicates, a window that its discipline has no
             use for, a channel, key or edge twice, a transfer of another channel, without an edge, of negative size,
-            or whose priority is not a number; or no section at all.
+            or whose priority is not a number; a zero byte in a name; or no section at all.
     """
 
     policy: str = ""
@@ -161,9 +161,10 @@ def plans_by_function(plans: Plan | Mapping[str, Plan]) -> Mapping[str, Plan]:
     """What may be installed, by TensorFlow's name of the function: one plan is for all.
 
     Raises:
-        PlanError: neither a plan nor plans by name.
+        PlanError: neither a plan nor plans by name; or a name with a zero byte.
     """
     named: Mapping[str, Any] = plans if isinstance(plans, Mapping) else {ALL_FUNCTIONS: plans}
+    _refuse_zero_byte("function", *named)
     for plan in named.values():
         if not isinstance(plan, Plan):
             raise PlanError(
@@ -190,6 +191,7 @@ def _check_order(order: ChannelOrder) -> None:
     where = f"the order {order.channel}"
     if not (order.channel.source and order.channel.destination):
         raise PlanError(f"{where} lacks a device: make the plan again")
+    _refuse_zero_byte("device", order.channel.source, order.channel.destination)
     _check_window(where, order)
     for rank, transfer in enumerate(order.transfers):
         if transfer.rank != rank:
@@ -217,10 +219,18 @@ def _check_window(where: str, order: ChannelOrder) -> None:
 def _check_transfer(where: str, transfer: PlannedTransfer) -> None:
     if not transfer.edge:
         raise PlanError(f"{where}: {transfer.key} names no edge: make the plan from a partitioned graph")
+    _refuse_zero_byte("edge", transfer.edge)
     if math.isnan(transfer.priority):
         raise PlanError(f"{where}: the priority of {transfer.key} is not a number")
     if transfer.bytes < 0:
         raise PlanError(f"{where}: the size of {transfer.key} is negative")
+
+
+def _refuse_zero_byte(what: str, *names: str) -> None:
+    """In the native library a name ends there, and could be another's."""
+    for name in names:
+        if "\0" in name:
+            raise PlanError(f"the {what} {name!r} has a zero byte in its name: make the plan again")
 
 
 def _refuse_twice(names: Iterable[str], what: str) -> None:

@@ -146,7 +146,7 @@ class Hook:
         Raises:
             EnforcerError: a value out of range; nothing is changed.
         """
-        check_settings(deadline_seconds, bytes_per_second)
+        check_settings(deadline_seconds, bytes_per_second, hooked_tasks)
         if hooked_tasks is not None:
             self._call("tfwave_set_hooked_tasks", _texts(hooked_tasks), ctypes.c_int64(len(hooked_tasks)))
         if deadline_seconds is not None:

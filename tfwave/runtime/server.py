@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime.control.client import check_reach
 from tfwave.runtime.control.credentials import Credentials
+from tfwave.runtime.control.limits import DEFAULT_LIMITS, ControlLimits
 from tfwave.runtime.control.metrics import serve_metrics
 from tfwave.runtime.control.service import Controlled, serve
 from tfwave.runtime.hook import Hook
@@ -52,6 +53,7 @@ class _Ends:
 
     control: str
     credentials: Credentials | None
+    limits: ControlLimits
     metrics: str | None
 
 
@@ -73,6 +75,7 @@ class Server:
         enforcer: Enforcer = "auto",
         control: str = DEFAULT_CONTROL,
         credentials: Credentials | None = None,
+        limits: ControlLimits = DEFAULT_LIMITS,
         metrics: str | None = None,
         config: Any = None,
     ) -> None:
@@ -87,6 +90,7 @@ class Server:
                 "auto": the proxy only where neither a compiler is nor a library that was built before.
             control: where the control service listens; see `tfwave.runtime.control.service.serve`.
             credentials: what must be proved to it; needed beyond loopback. TensorFlow's own port knows none.
+            limits: what callers of it may set.
             metrics: where to serve Prometheus metrics (see `serve_metrics`); None: not.
             config: a `tf.compat.v1.ConfigProto`, as `tf.distribute.Server` takes it: what devices the server has.
 
@@ -95,7 +99,7 @@ class Server:
             EnforcerError: a port is in use, an address or credential is not as it should be, or the library
                 cannot be built.
         """
-        ends = _Ends(control, credentials, metrics)
+        ends = _Ends(control, credentials, limits, metrics)
         check_reach(control, credentials)
         definition = _definition(cluster, job_name, task_index, port)
         if config is not None:
@@ -109,6 +113,7 @@ class Server:
         *,
         control: str = DEFAULT_CONTROL,
         credentials: Credentials | None = None,
+        limits: ControlLimits = DEFAULT_LIMITS,
         metrics: str | None = None,
     ) -> "Server":
         """Hook a `tf.distribute.Server` that already runs.
@@ -123,7 +128,7 @@ class Server:
 
         check_reach(control, credentials)
         wrapped = cls.__new__(cls)
-        wrapped._attach(_Hooked(hooked), _Ends(control, credentials, metrics), _task_of(server))
+        wrapped._attach(_Hooked(hooked), _Ends(control, credentials, limits, metrics), _task_of(server))
         return wrapped
 
     def _attach(self, starting: _Starting, ends: _Ends, task: tuple[str, int]) -> None:
@@ -133,7 +138,7 @@ class Server:
         with ExitStack() as started:
             started.callback(starting.abandon)
             services = started.enter_context(ExitStack())
-            control = serve(self.enforcer, ends.control, ends.credentials)
+            control = serve(self.enforcer, ends.control, ends.credentials, ends.limits)
             services.callback(control.stop)
             if ends.metrics is not None:
                 labels = {"job": task[0], "task": str(task[1])}

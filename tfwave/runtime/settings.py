@@ -1,18 +1,26 @@
 """The ranges of an enforcer's settings."""
 
 import math
+from collections.abc import Sequence
 
 from tfwave.errors import EnforcerError
 
 LONGEST_DEADLINE = 1e9
 
 
-def check_settings(deadline_seconds: float | None, bytes_per_second: float | None) -> None:
+def check_settings(
+    deadline_seconds: float | None = None,
+    bytes_per_second: float | None = None,
+    hooked_tasks: Sequence[str] | None = None,
+) -> None:
     """Check settings that are given.
 
     Raises:
-        EnforcerError: a value out of range.
+        EnforcerError: a value out of range, or a task that no task is called.
     """
+    for task in hooked_tasks or ():
+        if "\0" in task:
+            raise EnforcerError(f"the hooked task {task!r} has a zero byte in its name")
     if deadline_seconds is not None and not 0 < deadline_seconds <= LONGEST_DEADLINE:
         raise EnforcerError(f"a deadline of {deadline_seconds} s is out of range: give 0 < seconds <= 1e9")
     if bytes_per_second is None or bytes_per_second == 0:

@@ -4,6 +4,7 @@ import ipaddress
 import socket
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import unquote
 
 from tfwave.errors import EnforcerError
 
@@ -68,6 +69,12 @@ def split_address(address: str) -> tuple[str, int]:
 def is_loopback(host: str) -> bool:
     """Whether only this machine is reached there."""
     return host == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def is_of_this_machine(peer: str) -> bool:
+    """Whether a caller is, by gRPC's name of it: ``ipv4:127.0.0.1:4321``, ``ipv6:%5B::1%5D:4321`` or ``unix:``."""
+    kind, _, address = unquote(peer).partition(":")
+    return f"{kind}:" == UNIX or is_loopback(address.rpartition(":")[0].strip("[]"))
 
 
 def refuse_taken_socket(address: str) -> None:

@@ -10,20 +10,18 @@ from typing import Any, Protocol
 
 import grpc
 
-from tfwave.errors import EnforcerError, PlanError, TfwaveError
-from tfwave.plan.message import from_proto
+from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2, control_pb2_grpc
-from tfwave.runtime.control.address import UNIX, refuse_taken_socket
+from tfwave.runtime.control.address import UNIX, is_of_this_machine, refuse_taken_socket
 from tfwave.runtime.control.client import CHANNEL_OPTIONS, check_reach
 from tfwave.runtime.control.credentials import Credentials
 from tfwave.runtime.control.gate import BURST, CALLS_PER_SECOND, Gate, RateLimit, RefusalLog
 from tfwave.runtime.control.lease import Lease
+from tfwave.runtime.control.limits import DEFAULT_LIMITS, ControlLimits, lease_of, plans_of, settings_of
 
 CONCURRENT_CALLS = 2 * BURST
 """So many calls may be accepted and not yet answered; gRPC refuses the next ones."""
-
-LONGEST_LEASE = 1e6
 
 _log = logging.getLogger("tfwave")
 _THREADS = 4  # no more messages than this are in memory
@@ -77,7 +75,10 @@ class ControlServer:
 
 
 def serve(
-    hook: Controlled, address: str = "127.0.0.1:0", credentials: Credentials | None = None
+    hook: Controlled,
+    address: str = "127.0.0.1:0",
+    credentials: Credentials | None = None,
+    limits: ControlLimits = DEFAULT_LIMITS,
 ) -> ControlServer:
     """Let other processes control `hook`.
 
@@ -91,6 +92,7 @@ def serve(
         address: ``host:port`` (port 0: the system chooses) or ``unix:/path`` (readable by its owner only).
             Without credentials, the host must be loopback.
         credentials: what a caller must prove; None: any process of this machine may call.
+        limits: what a caller may set.
 
     Raises:
         EnforcerError: the address is open to other machines without credentials, malformed or in use; or a
@@ -106,7 +108,7 @@ def serve(
         options=(*CHANNEL_OPTIONS, _NOTICE_DEATH),
         maximum_concurrent_rpcs=CONCURRENT_CALLS,
     )
-    service = _Service(hook, log)
+    service = _Service(hook, log, limits)
     _STUBS.add_ControlServicer_to_server(service, server)
     port = _bind(server, address, credentials and credentials.for_server())
     if address.startswith(UNIX):
@@ -127,8 +129,9 @@ def _bind(server: Any, address: str, tls: Any) -> int:
 
 
 class _Service(control_pb2_grpc.ControlServicer):
-    def __init__(self, hook: Controlled, log: RefusalLog) -> None:
+    def __init__(self, hook: Controlled, log: RefusalLog, limits: ControlLimits) -> None:
         self._hook = hook
+        self._limits = limits
         self._log = log
         self._changing = threading.Lock()
         self._lease = Lease(self._expire)
@@ -136,9 +139,10 @@ class _Service(control_pb2_grpc.ControlServicer):
 
     def Install(self, request: control_pb2.InstallRequest, context: Any) -> control_pb2.Status:  # noqa: N802
         def install() -> None:
-            plans, lease = _plans(request), _lease(request.lease_seconds)
-            self._apply(request.settings)
+            plans, lease = plans_of(request), lease_of(request.lease_seconds)
+            settings = self._checked(request.settings, context)
             self._hook.install(plans)
+            self._hook.configure(**settings)
             self._lease.grant(lease)
 
         return self._change("Install", install, context)
@@ -151,7 +155,10 @@ class _Service(control_pb2_grpc.ControlServicer):
         return self._change("Remove", remove, context)
 
     def Health(self, request: control_pb2.HealthRequest, context: Any) -> control_pb2.Status:  # noqa: N802
-        return self._change("Health", lambda: self._apply(request.settings), context)
+        def configure() -> None:
+            self._hook.configure(**self._checked(request.settings, context))
+
+        return self._change("Health", configure, context)
 
     def Conformance(self, request: control_pb2.ConformanceRequest, context: Any) -> control_pb2.HandOffs:  # noqa: N802
         with self._refusing("Conformance", context):
@@ -163,6 +170,12 @@ class _Service(control_pb2_grpc.ControlServicer):
     def StopTrace(self, request: control_pb2.StopTraceRequest, context: Any) -> control_pb2.Trace:  # noqa: N802
         with self._refusing("StopTrace", context):
             return self._traced().stop()
+
+    def _checked(self, message: control_pb2.Settings, context: Any) -> dict[str, Any]:
+        """Settings that this caller may set; all are checked before anything is changed."""
+        settings = settings_of(message)
+        self._limits.check(settings, is_of_this_machine(context.peer()))
+        return settings
 
     def _traced(self) -> Traced:
         if self.tracer is None:
@@ -191,27 +204,3 @@ class _Service(control_pb2_grpc.ControlServicer):
                 return  # plans came while this one waited
             self._hook.remove()
         _log.warning("tfwave: the plans are forgotten: who installed them has not been heard of")
-
-    def _apply(self, settings: control_pb2.Settings) -> None:
-        names = ("enabled", "deadline_seconds", "bytes_per_second")
-        given = {name: getattr(settings, name) for name in names if settings.HasField(name)}
-        if settings.HasField("hooked_tasks"):
-            given["hooked_tasks"] = tuple(settings.hooked_tasks.tasks)
-        self._hook.configure(**given)
-
-
-def _lease(seconds: float) -> float:
-    if not 0 <= seconds <= LONGEST_LEASE:
-        raise EnforcerError(f"a lease of {seconds} s is out of range: give 0 (for ever) to {LONGEST_LEASE:g}")
-    return seconds
-
-
-def _plans(request: control_pb2.InstallRequest) -> Plan | dict[str, Plan]:
-    if not request.plans:
-        return from_proto(request.plan)
-    if request.HasField("plan"):
-        raise PlanError("the request has a plan for all graphs and plans by function: send one or the others")
-    plans = {named.function: from_proto(named.plan) for named in request.plans}
-    if len(plans) < len(request.plans):
-        raise PlanError("the request has two plans for one function: send one for each")
-    return plans
