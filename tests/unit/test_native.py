@@ -92,6 +92,17 @@ def test_what_does_not_work_is_not_kept(sources: Path, monkeypatch: pytest.Monke
     assert native.ensure_built() == native.find_built()
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_library_that_anybody_can_replace_is_refused(sources: Path, level: int) -> None:
+    path = native.ensure_built()
+    opened = [path, *path.parents][level]
+    opened.chmod(0o777)
+    with pytest.raises(EnforcerError, match=f"{opened} can be written by anybody"):
+        native.ensure_built()
+    opened.chmod(0o1777 if level else 0o775)
+    assert native.ensure_built() == path
+
+
 def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         _take_compilers(patch)

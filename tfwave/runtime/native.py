@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -108,6 +109,7 @@ def find_built() -> Path | None:
 
     Raises:
         EnvironmentUnsupported: no supported TensorFlow.
+        EnforcerError: anybody can put another library in its place.
     """
     version = tensorflow_version()
     try:
@@ -115,7 +117,10 @@ def find_built() -> Path | None:
     except EnvironmentUnsupported:
         of_any = _cache_folder(version, Compiler("", ""))
         folders = sorted(of_any.parent.glob(f"{of_any.name.rpartition('-')[0]}-*"))
-    return next((folder / _LIBRARY for folder in folders if _is_intact(folder)), None)
+    library = next((folder / _LIBRARY for folder in folders if _is_intact(folder)), None)
+    if library:
+        _refuse_open_to_all(library)
+    return library
 
 
 def _build_once(progress: Progress) -> Path:
@@ -188,6 +193,16 @@ def _is_intact(folder: Path) -> bool:
     """Whether the library is whole: loading half of one would end the process."""
     library, digest = folder / _LIBRARY, folder / _DIGEST
     return library.is_file() and digest.is_file() and digest.read_text() == sha256_of(library)
+
+
+def _refuse_open_to_all(library: Path) -> None:
+    for path in (library, library.parent, library.parent.parent):
+        mode = path.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise EnforcerError(
+                f"{path} can be written by anybody, who could run code in this process: chmod o-w '{path}', or set "
+                f"{CACHE_VARIABLE} to a folder of your own"
+            )
 
 
 def _toolchain(compiler: Compiler) -> _Toolchain:

@@ -1,6 +1,7 @@
 """The control service: how a plan reaches the hook of another process, and how what happened comes back."""
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -111,18 +112,21 @@ def serve(
     service = _Service(hook, log, limits)
     _STUBS.add_ControlServicer_to_server(service, server)
     port = _bind(server, address, credentials and credentials.for_server())
-    if address.startswith(UNIX):
-        Path(address.removeprefix(UNIX)).chmod(0o600)
     server.start()
     bound = address if address.startswith(UNIX) else f"{address.rpartition(':')[0]}:{port}"
     return ControlServer(server, service, bound)
 
 
 def _bind(server: Any, address: str, tls: Any) -> int:
+    """Listen; a unix socket is its owner's from the start."""
+    mask = os.umask(0o177) if address.startswith(UNIX) else None
     try:
         port = server.add_secure_port(address, tls) if tls else server.add_insecure_port(address)
     except RuntimeError:
         port = 0
+    finally:
+        if mask is not None:
+            os.umask(mask)
     if port == 0:
         raise EnforcerError(f"control address '{address}' is in use or not of this machine: give another")
     return port
