@@ -14,7 +14,7 @@ from tests.unit.conftest import Command
 from tfwave.errors import CostError
 from tfwave.stragglers.forecast import Forecast, choose_terms, forecast
 from tfwave.stragglers.simulate import Reduce, Rule, simulate
-from tfwave.stragglers.times import load_times
+from tfwave.stragglers.times import LONGEST, SHORTEST, load_times
 
 WAITS = [Rule(None, 0), Rule(None, 3), Rule(1, 1), Rule(2, 4), Rule(2, 1, 9.0), Rule(4, 3, 5.0)]
 
@@ -132,6 +132,11 @@ def test_a_reduce_is_paid_for_at_a_barrier_and_hidden_otherwise() -> None:
     assert [each.go for each in goes_on] == [10, 20, 30, 40, 50, 60]
 
 
+def test_steps_of_very_different_lengths_end() -> None:
+    for each in forecast({"a": (SHORTEST,), "b": (LONGEST,)}, 2, (1,), 0.0):
+        assert 0 < each.joined <= 1
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -145,6 +150,8 @@ def test_a_reduce_is_paid_for_at_a_barrier_and_hidden_otherwise() -> None:
         ('{"a": [true]}', "worker 'a'"),
         ('{"a": [1' + "0" * 400 + "]}", "worker 'a'"),
         ('{"a": 3}', "worker 'a'"),
+        ('{"a": [1e-10]}', "worker 'a'"),
+        ('{"a": [1e7]}', "worker 'a'"),
     ],
 )
 def test_a_file_without_times_is_refused(tmp_path: Path, text: str, said: str) -> None:

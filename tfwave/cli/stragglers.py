@@ -10,6 +10,7 @@ from tfwave.stragglers.forecast import Forecast, Terms, choose_terms, forecast
 from tfwave.stragglers.times import load_times
 
 PROBES = (1, 2, 4)
+MOST_WORKERS = 1000
 CAUTION = "gradients per second are not loss: those of a partial reduce are older, and each update has fewer"
 
 
@@ -19,7 +20,11 @@ def stragglers_command(
     ],
     workers: Annotated[
         list[int] | None,
-        typer.Option(min=1, max=1000, help="How many workers; again for several. Default: those measured."),
+        typer.Option(
+            min=1,
+            max=MOST_WORKERS,
+            help="How many; again for several. Default: those measured, up to 1000.",
+        ),
     ] = None,
     reduce_ms: Annotated[
         float, typer.Option(min=0.0, max=1e6, help="How long one reduce takes, in milliseconds.")
@@ -38,7 +43,7 @@ def stragglers_command(
     """
     measured = load_times(times)
     terms = choose_terms(measured)
-    counts = workers or [len(measured)]
+    counts = workers or [min(len(measured), MOST_WORKERS)]
     found = [each for count in counts for each in forecast(measured, count, PROBES, reduce_ms / 1e3)]
     if as_json:
         print_json({"terms": vars(terms), "forecasts": [vars(each) for each in found], "caution": CAUTION})

@@ -4,6 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+MOST_REDUCES = 5000
+"""After as many a simulation ends, however short the steps of some are beside those of others."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -71,12 +74,13 @@ def simulate(
     reduce_seconds: float,
     until: float,
 ) -> list[Reduce]:
-    """The reduces that are asked for before `until`; `probed` gives the workers that each asks.
+    """The reduces that are asked for before `until`, but no more than `MOST_REDUCES`.
 
-    Workers compute while a reduce is under way, but for those with a rule of `ahead` 0.
+    `probed` gives the workers that each of them asks. Workers compute while a reduce is under way, but for those
+    with a rule of `ahead` 0.
     """
     workers, done, begin = _Workers(rule, times), list[Reduce](), 0.0
-    while begin < until:
+    while begin < until and len(done) < MOST_REDUCES:
         workers.advance(begin)
         ready = [workers.ready(i, begin) for i in range(len(times))]
         go = _go(rule, ready, next(probed))

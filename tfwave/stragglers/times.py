@@ -1,7 +1,6 @@
 """Measured step times of each worker: their file, and as many workers as are asked for."""
 
 import json
-import math
 import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,12 +12,15 @@ from tfwave.files import read_file
 Times = Mapping[str, tuple[float, ...]]
 """The seconds of the steps that were measured, by worker."""
 
+SHORTEST, LONGEST = 1e-9, 1e6
+"""Seconds of a step: a nanosecond, and eleven days."""
+
 
 def load_times(path: Path) -> Times:
     """Read a JSON object that has a list of seconds for each worker.
 
     Raises:
-        CostError: it cannot be read, has no worker, or names a worker whose times are not positive numbers.
+        CostError: it cannot be read, has no worker, or names a worker whose times are no times of steps.
     """
     try:
         found: Any = json.loads(read_file(path))
@@ -32,18 +34,16 @@ def load_times(path: Path) -> Times:
 
 def _seconds(name: str, value: Any) -> tuple[float, ...]:
     given = cast("list[Any]", value) if isinstance(value, list) else []
-    if not given or not all(_positive(one) for one in given):
-        raise CostError(f"the step times of worker '{name}' must be a list of positive numbers, in seconds")
+    if not given or not all(_is_time(one) for one in given):
+        raise CostError(
+            f"the step times of worker '{name}' must be a list of seconds, "
+            f"each from {SHORTEST:g} to {LONGEST:g}"
+        )
     return tuple(map(float, given))
 
 
-def _positive(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return 0 < float(value) < math.inf
-    except OverflowError:
-        return False
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and SHORTEST <= value <= LONGEST
 
 
 def draws(times: Times, workers: int, seed: int) -> list[Iterator[float]]:
