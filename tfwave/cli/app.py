@@ -21,6 +21,7 @@ from tfwave.cli.passes import passes_command
 from tfwave.cli.plan import plan_command
 from tfwave.cli.rewrite import rewrite_command, undo_command
 from tfwave.cli.simulate import simulate_command
+from tfwave.cli.stragglers import stragglers_command
 from tfwave.cli.timeline_diff import timeline_diff_command
 from tfwave.cli.waves import waves_command
 from tfwave.version import __version__
@@ -60,6 +61,7 @@ app.command("memory")(memory_command)
 app.command("fit")(fit_command)
 app.command("waves")(waves_command)
 app.command("colocate")(colocate_command)
+app.command("stragglers")(stragglers_command)
 app.command("timeline-diff")(timeline_diff_command)
 app.command("rewrite")(rewrite_command)
 app.command("undo")(undo_command)
