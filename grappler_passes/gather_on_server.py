@@ -27,7 +27,8 @@ class GatherOnServer(GraphPass):
 
     Losses and tables are the same bit for bit. An id out of range fails the step, and the error names the
     ResourceGather. A table that something else takes whole, that is fetched, or whose read is in a branch or a
-    loop, is sent as before; a remark says why. The round trip of the ids costs a latency: leave tiny tables alone.
+    loop, is sent as before; a remark says why. So is, without one, what functions gather that the graph calls.
+    The round trip of the ids costs a latency: leave tiny tables alone.
 
     Refused is a table that the step changes whole, as Adam and momentum do, which send all of it, whoever
     gathers. SGD changes the rows of the batch only; Adagrad does so, too, but that of Keras 3 reads all of its
