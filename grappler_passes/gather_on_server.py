@@ -30,10 +30,11 @@ class GatherOnServer(GraphPass):
     loop, is sent as before; a remark says why. So is, without one, what functions gather that the graph calls.
     The round trip of the ids costs a latency: leave tiny tables alone.
 
-    Refused is a table that the step changes whole, as Adam and momentum do, which send all of it, whoever
+    Refused is a table that the step changes whole, as Adam and momentum do, which work on all of it, whoever
     gathers. SGD changes the rows of the batch only; Adagrad does so, too, but that of Keras 3 reads all of its
     accumulators, which stay as they are. Where clients update without waiting for each other, two gathers of one
-    read may see different updates.
+    read may see different updates; and TensorFlow adds the gradients of a repeated id in any order, with this pass
+    and without, unless its kernels are deterministic (TF_DETERMINISTIC_OPS=1 in the server).
 
     Raises:
         PassError: a table is changed whole, or without waiting for the read, or ids are made by what waits for it.
