@@ -175,3 +175,23 @@ def numbered_rows(batch: int = 8) -> tf.data.Dataset:
     x = rng.random((SAMPLES, 8), dtype=np.float32)
     y = np.stack([x.sum(1) > 4, np.arange(SAMPLES)], axis=1).astype(np.float32)
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(batch)
+
+
+def table_model() -> keras.Model:
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.Input((3,), dtype="int32"),
+            keras.layers.Embedding(50, 4),
+            keras.layers.Flatten(),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    return model
+
+
+def id_rows() -> tf.data.Dataset:
+    """Ids that repeat from batch to batch, not in one: a server adds the gradients of one id in any order."""
+    ids = np.random.default_rng(0).permuted(np.tile(np.arange(50, dtype=np.int32), (8, 1)), axis=1)[:, :24]
+    return tf.data.Dataset.from_tensor_slices((ids.reshape(-1, 3), np.ones((64, 1), np.float32))).batch(8)

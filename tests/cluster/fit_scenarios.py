@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfwave.keras
+from grappler_passes.gather_on_server import GatherOnServer
 from tests.cluster.cluster import wait_until
 from tests.cluster.fit_chief import ask
 from tests.cluster.fit_models import (
@@ -19,14 +20,17 @@ from tests.cluster.fit_models import (
     Largest,
     OtherLogs,
     custom_model,
+    id_rows,
     image_model,
     images,
     numbered_rows,
     rows_model,
+    table_model,
     validation_images,
 )
 from tfwave.errors import TfwaveError
 from tfwave.keras import flight
+from tfwave.passes.pipeline import Pipeline, Stage
 
 
 def distributed(strategy: Any, make: Any = image_model, *args: Any, **kwargs: Any) -> keras.Model:
@@ -179,6 +183,19 @@ def custom_step(strategy: Any) -> dict[str, Any]:
         "history": got.history,
         "expected": expected.history,
     }
+
+
+def gathered_on_server(strategy: Any) -> dict[str, Any]:
+    """The same training with a table that is sent whole, and with rows of it."""
+    facts: dict[str, Any] = {}
+    stages: list[Stage] = []
+    for name, passes in (("whole", None), ("rows", Pipeline((GatherOnServer(),), (stages.append,)))):
+        model = distributed(strategy, table_model)
+        history = tfwave.keras.fit(
+            model, id_rows(), epochs=2, validation_data=id_rows(), passes=passes, verbose=0
+        ).history
+        facts[name] = [history, *(weights.tobytes().hex() for weights in model.get_weights())]
+    return {**facts, "rewritten": [stage.result.changed for stage in stages]}
 
 
 def compiled_outside(strategy: Any) -> keras.Model:

@@ -151,6 +151,12 @@ def test_a_custom_train_step_with_added_losses_sample_weights_and_a_dict_of_inpu
     assert facts["distance"] <= 1e-6
 
 
+def test_rows_that_the_server_gathers_train_bit_for_bit_as_the_whole_table(alone):
+    facts = alone.chief.run("gathered_on_server")
+    assert facts["rows"] == facts["whole"]
+    assert facts["rewritten"] == [True, True], "training and validation"
+
+
 def test_stop_training_ends_after_the_step_that_asks_for_it(alone):
     assert alone.chief.run("stopped", batch=3) == {"epochs": [0], "iterations": 4, "ends": [0, 1, 2, 3]}
 

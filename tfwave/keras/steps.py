@@ -17,7 +17,12 @@ class StepFunctions:
     """`model.train_step` or `model.test_step`, as tf.functions of one or more steps."""
 
     def __init__(
-        self, model: Any, step: Callable[[Any], Any], variables: Sequence[Any], choice: StepChoice
+        self,
+        model: Any,
+        step: Callable[[Any], Any],
+        variables: Sequence[Any],
+        choice: StepChoice,
+        on_function: Callable[[Any], None],
     ) -> None:
         """Make functions of a step.
 
@@ -26,11 +31,13 @@ class StepFunctions:
             step: takes a batch, returns logs by name.
             variables: the metric variables, whose additions the functions return.
             choice: how many steps a function makes; it learns of their traces.
+            on_function: gets each function before it is traced.
         """
         self._model = model
         self._step = step
         self._variables = variables
         self.choice = choice
+        self._on_function = on_function
         self._functions: dict[int, Any] = {}
         self.log_names: frozenset[str] = frozenset()
 
@@ -52,7 +59,9 @@ class StepFunctions:
             batches = source.batches(argument, count)
             return self._model.distribute_strategy.run(self._on_replica, args=(batches,))
 
-        return tensorflow.function(execution, input_signature=source.signature(count), autograph=False)
+        function = tensorflow.function(execution, input_signature=source.signature(count), autograph=False)
+        self._on_function(function)
+        return function
 
     def _on_replica(self, batches: Sequence[Any]) -> Sequence[Any]:
         tensorflow: Any = __import__("tensorflow")

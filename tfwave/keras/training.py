@@ -1,6 +1,7 @@
 """`Model.fit` of a Keras 3 model under a ParameterServerStrategy, which Keras itself refuses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from tfwave.keras.flight import Flight
 from tfwave.keras.metrics import Logs, MetricTotals
 from tfwave.keras.ready import build, check_arguments, check_model
 from tfwave.keras.steps import Phase, StepFunctions
+from tfwave.passes.base import Transform
+from tfwave.runtime.live.install import install
 
 
 def fit(  # noqa: PLR0913
@@ -25,6 +28,7 @@ def fit(  # noqa: PLR0913
     callbacks: Any = None,
     initial_epoch: int = 0,
     verbose: str | int = "auto",
+    passes: Transform | None = None,
     **unsupported: Any,
 ) -> Any:
     """Train a model that was made and compiled under the scope of a `tf.distribute.ParameterServerStrategy`.
@@ -67,14 +71,16 @@ def fit(  # noqa: PLR0913
         callbacks: a list of `keras.callbacks.Callback`, or a `keras.callbacks.CallbackList`.
         initial_epoch: the epoch to start from; a callback that restores the model can set it.
         verbose: as for `keras.Model.fit`.
+        passes: a pass or pipeline that rewrites the graph of each step, of training and of validation, such as
+            ``tfwave.parse_pipeline("gather_on_server")`` where tables are large.
         unsupported: any other argument of `keras.Model.fit` is refused, with the way out.
 
     Returns:
         The `keras.callbacks.History` of the epochs.
 
     Raises:
-        TfwaveError: the model, the data or an argument cannot be trained with like this, or a parameter
-            server was lost.
+        TfwaveError: the model, the data or an argument cannot be trained with like this, a parameter server was
+            lost, or what `passes` raises.
     """
     check_arguments(unsupported)
     check_model(model)
@@ -85,12 +91,24 @@ def fit(  # noqa: PLR0913
         source = source_of(x, coordinator, steps_per_epoch)
         validation = _validation(validation_data, validation_steps)
         build(model, source.element_spec)
-        with Flight(coordinator) as flight:
+        with Flight(coordinator) as flight, _rewriting(passes) as on_function:
             training = _Training(
-                model, flight, _callback_list(model, callbacks, verbose, epochs, source), choices
+                model, flight, _callback_list(model, callbacks, verbose, epochs, source), choices, on_function
             )
             training.run(source, validation, validation_freq, initial_epoch, epochs)
     return model.history
+
+
+@contextmanager
+def _rewriting(passes: Transform | None) -> Generator[Callable[[Any], None]]:
+    """What is to be given each `tf.function` before it is traced, inside the block."""
+    with ExitStack() as installed:
+
+        def on_function(function: Any) -> None:
+            if passes is not None:
+                installed.enter_context(install(function, passes))
+
+        yield on_function
 
 
 def _choices(model: Any) -> tuple[StepChoice, StepChoice]:
@@ -127,6 +145,7 @@ class _Training:
     flight: Flight
     callbacks: Any
     choices: tuple[StepChoice, StepChoice]
+    on_function: Callable[[Any], None]
 
     def run(
         self,
@@ -157,14 +176,14 @@ class _Training:
         model, callbacks = self.model, self.callbacks
         totals = MetricTotals(model)
         train = Phase(
-            StepFunctions(model, model.train_step, totals.variables, self.choices[0]),
+            StepFunctions(model, model.train_step, totals.variables, self.choices[0], self.on_function),
             totals,
             callbacks.on_train_batch_begin,
             callbacks.on_train_batch_end,
             lambda: model.stop_training,
         )
         test = Phase(
-            StepFunctions(model, model.test_step, totals.variables, self.choices[1]),
+            StepFunctions(model, model.test_step, totals.variables, self.choices[1], self.on_function),
             totals,
             callbacks.on_test_batch_begin,
             callbacks.on_test_batch_end,

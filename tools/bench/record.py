@@ -3,6 +3,7 @@
 tools/bench/record.py                      what needs no network: simulator, search, waves, barriers, merged jobs
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
 tools/bench/record.py keras_fit            a Keras model on a rate-limited link: ten minutes, root, and quiet
+tools/bench/record.py keras_embedding      a Keras model with a large table on such a link: minutes, root
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
@@ -100,6 +101,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
     ],
     "keras_fit": [["keras_fit.py"]],
+    "keras_embedding": [["keras_embedding.py"]],
     "merged": [["merged.py", "--limit", "216MiB", "--job", "resnet=16", "--job", "bert=24", "--json"]],
     "tick_tock": [
         ["tick_tock.py", "--parts", "offset", "auto"],

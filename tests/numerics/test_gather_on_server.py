@@ -1,0 +1,241 @@
+"""Tables that are gathered from: the same losses, tables and slots bit for bit, or an error that names the node."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import networkx as nx
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from grappler_passes.gather_on_server import GatherOnServer
+from tests.numerics.corpus.places import v1
+from tests.numerics.corpus.sample import make_item
+from tests.rewrites import check_rewrite, edges, graph_bytes
+from tfwave.errors import PassError
+from tfwave.graph.item import GraphItem
+from tfwave.runtime.live.install import install
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(60)]
+
+ROWS, WIDTH = 40, 8
+raw = tf.raw_ops
+BATCHES = ([[3, 3, 5]], [[5, 3, 39], [0, 0, 0]], np.zeros((0, 3)), [[39, 1, 5]], [[1, 1, 1]])
+"""Ids that repeat in a batch and across batches, and none at all."""
+Update = Callable[[Any, Any, Any, Any], Any]
+
+
+def scatter(table: Any, slot: Any, ids: Any, rows: Any) -> Any:
+    del slot
+    return raw.ResourceScatterSub(resource=table, indices=ids, updates=0.1 * rows)
+
+
+def adagrad(table: Any, slot: Any, ids: Any, rows: Any) -> Any:
+    return raw.ResourceSparseApplyAdagradV2(
+        var=table, accum=slot, lr=0.1, epsilon=1e-7, grad=rows, indices=ids
+    )
+
+
+class Job:
+    """A step of a Session that gathers from the value of a table, by two gathers, and updates its rows."""
+
+    def __init__(self, update: Update, waits: bool = True) -> None:
+        with tf.Graph().as_default() as graph:
+            self.table, self.slot = self._variable("table"), self._variable("slot")
+            ids = v1.placeholder(tf.int32, [None, 3], "ids")
+            value = raw.ReadVariableOp(resource=self.table, dtype=tf.float32, name="read")
+            rows = tf.gather(tf.identity(value), ids, name="rows")
+            late = tf.gather(
+                value, tf.reverse(ids, [0]), name="late"
+            )  # nothing says that it is before the update
+            loss = tf.reduce_sum(tf.sin(rows)) + tf.reduce_sum(late)
+            flat = tf.reshape(ids, [-1])
+            with tf.control_dependencies([value] if waits else []):
+                train = update(self.table, self.slot, flat, tf.reshape(tf.cos(rows), [-1, WIDTH]))
+            with tf.control_dependencies([train]):
+                after = raw.ResourceGather(resource=self.table, indices=flat, dtype=tf.float32)
+                self.fetches = [loss.name, after.name, self._all(self.slot), train.name]
+        self.graph = graph
+        data = graph.as_graph_def().SerializeToString()
+        self.item = make_item(data, ["ids:0"], self.fetches, ["table/init", "slot/init"])
+
+    def _variable(self, name: str) -> Any:
+        with tf.device("CPU:0"):
+            handle = raw.VarHandleOp(dtype=tf.float32, shape=(ROWS, WIDTH), shared_name=name, name=name)
+            start = np.linspace(0.1, 1, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
+            raw.AssignVariableOp(resource=handle, value=start, name=f"{name}/init")
+        return handle
+
+    def _all(self, handle: Any) -> str:
+        return raw.ReadVariableOp(resource=handle, dtype=tf.float32).name
+
+    def run(self, item: GraphItem, grappler: bool) -> list[bytes]:
+        with tf.Graph().as_default() as graph:
+            tf.graph_util.import_graph_def(v1.GraphDef.FromString(graph_bytes(item)), name="")
+        config = v1.ConfigProto(operation_timeout_in_ms=20_000)
+        config.graph_options.rewrite_options.disable_meta_optimizer = not grappler
+        config.graph_options.rewrite_options.min_graph_nodes = -1
+        with v1.Session(graph=graph, config=config) as session:
+            session.run(["table/init", "slot/init"])
+            steps = [session.run(self.fetches, {"ids:0": ids}) for ids in BATCHES]
+        return [np.asarray(value).tobytes() for step in steps for value in step[:3]]
+
+
+@pytest.mark.parametrize("update", [scatter, adagrad])
+@pytest.mark.parametrize("waits", [True, False])
+def test_losses_tables_and_slots_are_the_same(update: Update, waits: bool) -> None:
+    job = Job(update, waits)
+    result = check_rewrite(GatherOnServer(), job.item)
+    before = nx.ancestors(edges(result.item.graph), job.item.fetches[3])
+    assert {f"tfwave/gather_on_server/{gather}/rows" for gather in ("rows", "late")} <= before
+    assert sum(node.op == "ResourceGather" for node in result.item.graph.node) == 3
+    for grappler in (False, True):
+        assert job.run(job.item, grappler) == job.run(result.item, grappler)
+
+
+def test_the_table_is_not_read_any_more() -> None:
+    """What the fetches need of the rewritten graph."""
+    item = GatherOnServer()(Job(scatter).item).item
+    needed = tf.compat.v1.graph_util.extract_sub_graph(
+        v1.GraphDef.FromString(graph_bytes(item)), [item.fetches[0].partition(":")[0], item.fetches[3]]
+    )
+    assert "read" not in {node.name for node in needed.node}
+
+
+def test_ids_out_of_range_are_an_error_that_names_the_gather() -> None:
+    job = Job(scatter)
+    item = GatherOnServer()(job.item).item
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(v1.GraphDef.FromString(graph_bytes(item)), name="")
+    with v1.Session(graph=graph) as session:
+        session.run("table/init")
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"(?s)gather_on_server/rows/rows.*= 40 is not in \[0, 40\)"
+        ):
+            session.run("rows:0", {"ids:0": [[1, 2, ROWS]]})
+
+
+def whole(table: Any, slot: Any, ids: Any, rows: Any) -> Any:
+    del slot, ids
+    return raw.AssignSubVariableOp(
+        resource=table, value=tf.zeros((ROWS, WIDTH)) + tf.reduce_sum(rows), name="whole"
+    )
+
+
+def in_function(table: Any, slot: Any, ids: Any, rows: Any) -> Any:
+    del slot
+
+    @tf.function(autograph=False)
+    def body(handle: Any) -> Any:
+        raw.ResourceScatterSub(resource=handle, indices=ids, updates=rows)
+        return tf.zeros(())
+
+    return body(table).op
+
+
+@pytest.mark.parametrize("update", [whole, in_function])
+def test_a_table_that_may_be_changed_whole_is_refused_by_name(update: Update) -> None:
+    with pytest.raises(
+        PassError, match=r"may change all rows of the table that 'read' reads.*SGD or Adagrad"
+    ):
+        GatherOnServer()(Job(update).item)
+
+
+def small(make: Callable[[Any, Any], list[Any]]) -> GraphItem:
+    """A table, its value, and fetches that are made of these."""
+    with tf.Graph().as_default() as graph:
+        handle = raw.VarHandleOp(dtype=tf.float32, shape=(ROWS, WIDTH), shared_name="table", name="table")
+        value = raw.ReadVariableOp(resource=handle, dtype=tf.float32, name="read")
+        fetches = [fetch.name for fetch in make(handle, value)]
+    return make_item(graph.as_graph_def().SerializeToString(), [], fetches, [])
+
+
+def summed(handle: Any, value: Any) -> list[Any]:
+    del handle
+    return [tf.gather(value, [1, 1], name="rows"), tf.reduce_sum(value, name="sum")]
+
+
+def fetched(handle: Any, value: Any) -> list[Any]:
+    del handle
+    return [tf.gather(value, [1, 1], name="rows"), value]
+
+
+def other_axis(handle: Any, value: Any) -> list[Any]:
+    del handle
+    return [tf.gather(value, [1, 1], axis=1), tf.gather(value, [1, 1])]
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [(summed, "'sum' (Sum) takes all of it"), (fetched, "'read' is fetched"), (other_axis, "'GatherV2'")],
+)
+def test_what_is_needed_whole_is_sent_whole_and_a_remark_says_why(make: Any, why: str) -> None:
+    result = check_rewrite(GatherOnServer(), small(make))
+    assert not result.changed
+    (remark,) = result.remarks
+    assert why in remark
+
+
+def unordered(handle: Any, value: Any) -> list[Any]:
+    row = raw.ResourceScatterSub(resource=handle, indices=[1], updates=tf.ones((1, WIDTH)), name="racing")
+    return [tf.gather(value, [1, 1], name="rows"), row]
+
+
+def circular(handle: Any, value: Any) -> list[Any]:
+    del handle
+    with tf.control_dependencies([value]):
+        ids = tf.constant([1, 2]) + tf.constant(1)
+    return [tf.gather(value, ids, name="rows")]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"), [(unordered, "node 'racing'"), (circular, "makes the ids of 'rows'")]
+)
+def test_what_rows_cannot_be_ordered_with_is_refused_by_name(make: Any, said: str) -> None:
+    with pytest.raises(PassError, match=said):
+        GatherOnServer()(small(make))
+
+
+def model(optimizer: Any) -> Any:
+    keras.utils.set_random_seed(1)
+    made = keras.Sequential(
+        [
+            keras.Input((3,), dtype="int32"),
+            keras.layers.Embedding(ROWS, WIDTH),
+            keras.layers.Flatten(),
+            keras.layers.Dense(1),
+        ]
+    )
+    made.compile(optimizer, "mse")
+    made.optimizer.build(made.trainable_variables)
+    return made
+
+
+def trained(optimizer: Any, *passes: GatherOnServer) -> list[bytes]:
+    made = model(optimizer)
+    both = [made.train_step] * 2  # the second step gathers what the first one has updated
+    step = tf.function(lambda x, y: [train((x, y))["loss"] for train in both], reduce_retracing=True)
+    batches = [tf.constant(np.array(ids).reshape(-1, 3), tf.int32) for ids in BATCHES if len(ids)]
+
+    def losses() -> list[Any]:
+        return [step(ids, tf.ones((len(ids), 1))) for ids in batches]
+
+    if passes:
+        with install(step, *passes):
+            found = losses()
+            names = [op.name for c in step._list_all_concrete_functions() for op in c.graph.get_operations()]
+            assert any("gather_on_server" in name for name in names)
+    else:
+        found = losses()
+    return [np.asarray(value).tobytes() for value in (*found, *made.get_weights(), *made.optimizer.variables)]
+
+
+@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.Adagrad])
+def test_a_keras_model_trains_the_same(optimizer: Any) -> None:
+    assert trained(optimizer(0.1)) == trained(optimizer(0.1), GatherOnServer())
+
+
+def test_adam_is_refused_with_the_way_out() -> None:
+    with pytest.raises(PassError, match="as Adam and momentum do: train the table by SGD or Adagrad"):
+        trained(keras.optimizers.Adam(0.1), GatherOnServer())
