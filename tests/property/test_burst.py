@@ -49,6 +49,15 @@ def test_no_plan_of_a_block_is_faster(edges: tuple[tuple[int, int], ...], seed: 
     assert finish(costs, found) <= found.seconds * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("seed", [9, 17, 44, 49])
+def test_a_block_that_ends_with_the_one_around_it_is_as_far_as_its_branch(seed: int) -> None:
+    """In each of these a plan that forgot it would seem faster than all there are."""
+    rng = random.Random(seed)
+    costs = random_costs(rng, EDGES_OF_BLOCKS[5], rng.choice(COUNTS[:3]))
+    limit = rng.choice(LIMITS)
+    assert fastest(costs, limit).seconds == pytest.approx(Oracle(costs, limit).fastest(), rel=1e-9)
+
+
 def capacity_is_kept(costs: LayerCosts, found: Choice) -> bool:
     places = zip(found.first, found.count, strict=True)
     return all(first + count <= costs.counts[-1] for first, count in places)
