@@ -123,7 +123,7 @@ def _check_chain(path: Path, rows: list[_Row]) -> None:
             raise CostError(
                 f"profile '{path}' is of a model with branches: a {row.name} of {channels} channels is before a "
                 f"{after.name} that reads {after.shape[0]}, and the table does not say who reads what; "
-                "give a JSON profile, which does"
+                "profile the model with tfwave burst profile"
             )
 
 
