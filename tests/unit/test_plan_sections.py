@@ -21,6 +21,7 @@ from tfwave.plan import fingerprint, match
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob, OwnStep, Turn
 from tfwave.plan.io import load_plan, plan_json, save_plan
+from tfwave.plan.layers import LayerDevices, Layers
 from tfwave.plan.match import check_graph, parts_of_graph
 from tfwave.plan.memory import AwayTensor, Memory
 from tfwave.plan.message import from_proto, to_dict, to_proto
@@ -52,6 +53,11 @@ def memory() -> Memory:
     return Memory(graph_print(CHAIN), 1000, "greedy", tuple("abcdef"), away, 900, 2.5, 2.0, 800)
 
 
+def layers() -> Layers:
+    placed = (LayerDevices("conv", 0, 4), LayerDevices("dense", 2, 1))
+    return Layers(4, 8, 1.5, "layer", placed, 1.0, 0.9, 2.0, 3.0, 1.25)
+
+
 def full_plan() -> Plan:
     return replace(
         plan_by_hand({CHANNEL: ["edge_1_a"]}),
@@ -62,10 +68,11 @@ def full_plan() -> Plan:
         waves=Waves(graph_print(PAIR), 2, 0.375, 1000, 900, 1.25, 1.1, 1.4, "gain expected"),
         placement=Placement(2, {"b": 1, "a": 0}, (7, 8), 8),
         memory=memory(),
+        layers=layers(),
     )
 
 
-SECTIONS = ("groups", "waves", "placement", "memory")
+SECTIONS = ("groups", "waves", "placement", "memory", "layers")
 
 
 @pytest.mark.parametrize("name", ["plan.json", "plan.pb"])
@@ -173,6 +180,16 @@ def test_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
             "does not leave after 'b' and come back before 'e'",
         ),
         (lambda d: d["memory"]["tensors"][1].update(again=["f"]), "ops that have not run before 'f'"),
+        (lambda d: d["layers"].update(devices=0), "for 0 devices and a batch of 8"),
+        (lambda d: d["layers"].update(limit=0.5), "limit is 0.5 x"),
+        (lambda d: d["layers"].update(limit_of="step"), "of 'step', it must be one of layer, job"),
+        (lambda d: d["layers"].update(seconds="NaN"), "of its layers is nan"),
+        (lambda d: d["layers"]["layers"][1].update(name="conv"), "the layer 'conv' twice"),
+        (
+            lambda d: d["layers"]["layers"][1].update(count=3),
+            "'dense' on 3 devices from 2 on, and there are 4",
+        ),
+        (lambda d: d["layers"]["layers"][0].update(count=0), "'conv' on 0 devices"),
         (lambda d: [d.pop(name) for name in (*SECTIONS, "policy", "orders")], "decides nothing"),
         (lambda d: d.pop("policy"), "orders transfers, and names no policy"),
     ],

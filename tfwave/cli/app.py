@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from tfwave.cli.balance import balance_command
+from tfwave.cli.burst import burst_app
 from tfwave.cli.colocate import colocate_command
 from tfwave.cli.conformance import conformance_command
 from tfwave.cli.demo import demo_command
@@ -60,6 +61,7 @@ app.command("simulate")(simulate_command)
 app.command("memory")(memory_command)
 app.command("fit")(fit_command)
 app.command("waves")(waves_command)
+app.add_typer(burst_app, name="burst")
 app.command("colocate")(colocate_command)
 app.command("stragglers")(stragglers_command)
 app.command("timeline-diff")(timeline_diff_command)

@@ -1,10 +1,12 @@
 """A plan, shown to people, section by section."""
 
+import itertools
 from collections import Counter
 
 from tfwave.cli.output import console, milliseconds, print_table, short_device
 from tfwave.cost.uniform import UNIFORM
 from tfwave.plan.groups import Groups
+from tfwave.plan.layers import OF_JOB, Layers
 from tfwave.plan.memory import METHODS, Memory
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan, PlannedTransfer, Predicted
@@ -31,6 +33,8 @@ def print_plan(plan: Plan) -> None:
         _print_placement(plan.placement)
     if plan.memory is not None:
         print_memory(plan.memory)
+    if plan.layers is not None:
+        print_layers(plan.layers)
 
 
 def print_order(plan: Plan) -> None:
@@ -135,3 +139,27 @@ def print_memory(memory: Memory) -> None:
         print_table("tensors that are away", columns, rows, words=columns[2:])
     if len(memory.tensors) > _SHOWN_TENSORS:
         console.print(f"... and {len(memory.tensors) - _SHOWN_TENSORS} more (all with --json or -o)")
+
+
+def print_layers(layers: Layers) -> None:
+    """What the step promises, then the layers; those in a row that have the same devices together."""
+    limit = (
+        f"at most {layers.limit:g} x for {'all' if layers.limit_of == OF_JOB else 'each'}"
+        if layers.limit
+        else "no limit"
+    )
+    console.print(
+        f"{len(layers.layers)} layers on {layers.devices} devices, batch {layers.batch}; predicted: "
+        f"{milliseconds(layers.seconds)} a step, {milliseconds(layers.one_device_seconds)} on one device, "
+        f"{milliseconds(layers.data_parallel_seconds)} with each layer on all; device-seconds "
+        f"{layers.amplification:.2f} x those on one device ({limit}); {layers.gap:.1%} above the bound",
+        soft_wrap=True,
+    )
+    rows: list[tuple[str, str, str, int]] = []
+    for (first, count), found in itertools.groupby(
+        layers.layers, key=lambda layer: (layer.first, layer.count)
+    ):
+        names = [layer.name for layer in found]
+        devices = str(first) if count == 1 else f"{first} to {first + count - 1}"
+        rows.append((names[0], names[-1], devices, count))
+    print_table("layers", ["from", "to", "devices", "count"], rows, words=["to", "devices"])

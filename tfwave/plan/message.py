@@ -16,6 +16,8 @@ from tfwave.plan.sections import (
     graph_of,
     groups_dict,
     groups_of,
+    layers_dict,
+    layers_of,
     memory_dict,
     memory_of,
     placement_dict,
@@ -39,6 +41,8 @@ def to_dict(plan: Plan) -> dict[str, Any]:
         found["placement"] = placement_dict(plan.placement)
     if plan.memory is not None:
         found["memory"] = memory_dict(plan.memory)
+    if plan.layers is not None:
+        found["layers"] = layers_dict(plan.layers)
     return found
 
 
@@ -67,6 +71,7 @@ def from_proto(message: plan_pb2.Plan) -> Plan:
         waves=waves_of(message.waves) if message.HasField("waves") else None,
         placement=placement_of(message.placement) if message.HasField("placement") else None,
         memory=memory_of(message.memory) if message.HasField("memory") else None,
+        layers=layers_of(message.layers) if message.HasField("layers") else None,
     )
 
 

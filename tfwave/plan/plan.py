@@ -11,6 +11,7 @@ from tfwave.graph.names import Channel, TransferKey
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import NO_GRAPH, GraphPrint
 from tfwave.plan.groups import Groups
+from tfwave.plan.layers import Layers
 from tfwave.plan.memory import Memory
 from tfwave.plan.placement import Placement
 from tfwave.plan.waves import Waves
@@ -95,6 +96,7 @@ class Plan:
         waves: when the waves of a training step begin; None likewise.
         placement: which server holds each variable; None likewise.
         memory: which tensors of a step are away for a while; None likewise.
+        layers: on how many devices each layer of a model runs; None likewise.
 
     Raises:
         PlanError: an order without a device, ranks with gaps or duplicates, a window that its discipline has no
@@ -111,12 +113,14 @@ class Plan:
     waves: Waves | None = None
     placement: Placement | None = None
     memory: Memory | None = None
+    layers: Layers | None = None
 
     def __post_init__(self) -> None:
         """Hold the invariants that every reader of a plan relies on."""
         if self.orders and not self.policy:
             raise PlanError("it orders transfers, and names no policy: make the plan again")
-        if not (self.has_order or self.groups or self.waves or self.placement or self.memory):
+        sections = (self.groups, self.waves, self.placement, self.memory, self.layers)
+        if not (self.has_order or any(sections)):
             raise PlanError("it decides nothing: it has no order, and no other section")
         _refuse_twice((str(order.channel) for order in self.orders), "channel")
         for order in self.orders:
@@ -140,6 +144,7 @@ class Plan:
             waves=other.waves or self.waves,
             placement=other.placement or self.placement,
             memory=other.memory or self.memory,
+            layers=other.layers or self.layers,
         )
 
     @property

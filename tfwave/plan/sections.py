@@ -5,6 +5,7 @@ from typing import Any
 
 from tfwave.plan.fingerprint import GraphPrint
 from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, PlannedJob, Turn
+from tfwave.plan.layers import LayerDevices, Layers
 from tfwave.plan.memory import AwayTensor, Memory
 from tfwave.plan.placement import Placement
 from tfwave.plan.waves import Waves
@@ -96,6 +97,18 @@ def memory_of(message: plan_pb2.Memory) -> Memory:
         message.plain_seconds,
         message.least_bytes,
     )
+
+
+def layers_dict(layers: Layers) -> dict[str, Any]:
+    """The devices of layers."""
+    return vars(layers) | {"layers": [vars(layer) for layer in layers.layers]}
+
+
+def layers_of(message: plan_pb2.Layers) -> Layers:
+    """Raises: PlanError: they break the rules of `Layers`."""
+    plain = {f.name: getattr(message, f.name) for f in message.DESCRIPTOR.fields if f.name != "layers"}
+    found = tuple(LayerDevices(layer.name, layer.first, layer.count) for layer in message.layers)
+    return Layers(layers=found, **plain)
 
 
 def _away(t: plan_pb2.AwayTensor) -> AwayTensor:

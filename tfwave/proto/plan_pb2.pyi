@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Plan(_message.Message):
-    __slots__ = ("version", "policy", "fingerprint", "costs", "predicted", "orders", "op_counts", "node_digests", "groups", "waves", "placement", "memory")
+    __slots__ = ("version", "policy", "fingerprint", "costs", "predicted", "orders", "op_counts", "node_digests", "groups", "waves", "placement", "memory", "layers")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class Plan(_message.Message):
     WAVES_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
+    LAYERS_FIELD_NUMBER: _ClassVar[int]
     version: int
     policy: str
     fingerprint: str
@@ -31,7 +32,8 @@ class Plan(_message.Message):
     waves: Waves
     placement: Placement
     memory: Memory
-    def __init__(self, version: _Optional[int] = ..., policy: _Optional[str] = ..., fingerprint: _Optional[str] = ..., costs: _Optional[_Union[Costs, _Mapping]] = ..., predicted: _Optional[_Union[Predicted, _Mapping]] = ..., orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., op_counts: _Optional[_Iterable[_Union[OpCount, _Mapping]]] = ..., node_digests: _Optional[bytes] = ..., groups: _Optional[_Union[Groups, _Mapping]] = ..., waves: _Optional[_Union[Waves, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+    layers: Layers
+    def __init__(self, version: _Optional[int] = ..., policy: _Optional[str] = ..., fingerprint: _Optional[str] = ..., costs: _Optional[_Union[Costs, _Mapping]] = ..., predicted: _Optional[_Union[Predicted, _Mapping]] = ..., orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., op_counts: _Optional[_Iterable[_Union[OpCount, _Mapping]]] = ..., node_digests: _Optional[bytes] = ..., groups: _Optional[_Union[Groups, _Mapping]] = ..., waves: _Optional[_Union[Waves, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., layers: _Optional[_Union[Layers, _Mapping]] = ...) -> None: ...
 
 class Costs(_message.Message):
     __slots__ = ("ops", "transfers", "detail")
@@ -275,3 +277,37 @@ class AwayTensor(_message.Message):
     wanted: str
     again: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, names: _Optional[_Iterable[str]] = ..., bytes: _Optional[int] = ..., method: _Optional[str] = ..., after: _Optional[str] = ..., gone: _Optional[str] = ..., back: _Optional[str] = ..., wanted: _Optional[str] = ..., again: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Layers(_message.Message):
+    __slots__ = ("devices", "batch", "limit", "limit_of", "layers", "seconds", "bound_seconds", "one_device_seconds", "device_seconds", "data_parallel_seconds")
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_OF_FIELD_NUMBER: _ClassVar[int]
+    LAYERS_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BOUND_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ONE_DEVICE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DATA_PARALLEL_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    devices: int
+    batch: int
+    limit: float
+    limit_of: str
+    layers: _containers.RepeatedCompositeFieldContainer[LayerDevices]
+    seconds: float
+    bound_seconds: float
+    one_device_seconds: float
+    device_seconds: float
+    data_parallel_seconds: float
+    def __init__(self, devices: _Optional[int] = ..., batch: _Optional[int] = ..., limit: _Optional[float] = ..., limit_of: _Optional[str] = ..., layers: _Optional[_Iterable[_Union[LayerDevices, _Mapping]]] = ..., seconds: _Optional[float] = ..., bound_seconds: _Optional[float] = ..., one_device_seconds: _Optional[float] = ..., device_seconds: _Optional[float] = ..., data_parallel_seconds: _Optional[float] = ...) -> None: ...
+
+class LayerDevices(_message.Message):
+    __slots__ = ("name", "first", "count")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    first: int
+    count: int
+    def __init__(self, name: _Optional[str] = ..., first: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
