@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from grappler_passes.offload import move_away
 from grappler_passes.recompute import make_again
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.plan.fitted import check_step, memory_of
 from tfwave.plan.plan import Plan
@@ -36,15 +35,12 @@ class FitMemory(GraphPass):
 
     plan: Plan
 
-    def requires(self, view: GraphView) -> None:
-        """The planned step is there."""
-        check_step(memory_of(self.plan), view)
-
     def run(self, graph: GraphRewriter) -> None:
         """Add clones, copies and control edges."""
         memory = memory_of(self.plan)
         if is_done(graph):
             return
+        check_step(memory, graph.view)
         turns = Turns(graph, memory.order, memory.chained)
         make_again(turns, memory)
         move_away(turns, memory)
