@@ -15,8 +15,8 @@ from tfwave.rewrite.fitted.turns import Turns
 class InOrder(GraphPass):
     """Run the ops that move a step's peak one after the other, in the order of a plan of ``tfwave fit``.
 
-    A control edge leads from each to the next that does not wait for it anyway. Ops that take or give back few
-    bytes, 2 % of the peak in all, are left free: constants, shapes, small updates.
+    A control edge leads from each to the next that does not wait for it anyway. Ops that hold few bytes, 2 % of the
+    peak in all, are left free: constants, shapes, small updates.
 
     What runs again or comes back by the passes `recompute` and `offload` has its turn, too: run this one last.
 

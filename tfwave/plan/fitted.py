@@ -1,5 +1,6 @@
 """A plan that makes a step fit, and the graph that it is to be applied to."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -11,6 +12,8 @@ from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
 from tfwave.plan.plan import Plan
 
+_ADDED = re.compile(r"_(arg|retval|send|recv)_.*|.*_RetVal")
+"""The nodes that TensorFlow adds where a step is fed, fetched or cut: not in the graph of the program."""
 _REWRITTEN = ("_Mkl", "_MklNative")
 """How the names of ops begin that TensorFlow's oneDNN pass puts in the place of others, behind all passes."""
 
@@ -33,7 +36,7 @@ def check_step(memory: Memory, view: GraphView) -> None:
     """Refuse a graph that does not hold the planned step.
 
     1. It is the graph that ran, as a bundle holds it.
-    2. Or TensorFlow made that of it, and added and left out nodes, such as arguments, but none that the plan needs.
+    2. Or TensorFlow made that of it: it added arguments and the like, and left out nothing that the plan needs.
 
     Raises:
         PlanError: it lacks a node that the plan needs, or has more of an op in the step; names it.
@@ -41,7 +44,8 @@ def check_step(memory: Memory, view: GraphView) -> None:
     if graph_print(view).fingerprint == memory.graph.fingerprint:
         return
     there = dict(zip(view.names, view.ops, strict=True))
-    missing = next((name for name in _needed(memory) if name not in there), None)
+    needed = (name for name in _needed(memory) if not _ADDED.fullmatch(name))
+    missing = next((name for name in needed if name not in there), None)
     if missing is not None:
         raise PlanError(
             f"the plan was made for another graph: this one has no node '{missing}'; make a plan for this one. One "

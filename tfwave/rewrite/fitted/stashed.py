@@ -41,7 +41,9 @@ class Stashed:
         text = f"{self._tensor.node}:{self._tensor.port}" if self._tensor.port else self._tensor.node
         kind = AttrValue(type=cast("DataType", self._kind))
         stash = NodeDef(name=f"{self._tensor.node}/{self._label}/out", op=STASH_OP, device=self._device)
-        stash.input.extend([text, *([f"^{self._after}"] if self._after != self._tensor.node else [])])
+        stash.input.append(text)
+        if self._after != self._tensor.node and self._turns.graph.has_node(self._after):
+            stash.input.append(f"^{self._after}")
         fetch = NodeDef(name=f"{self._tensor.node}/{self._label}", op=FETCH_OP, device=self._device)
         trigger = self._turns.chained_before(back)
         fetch.input.extend([stash.name, *([f"^{trigger}"] if trigger else [])])
