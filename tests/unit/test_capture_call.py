@@ -73,6 +73,18 @@ def test_what_lies_in_the_buffer_of_an_input_is_told_by_the_graph() -> None:
     ]
 
 
+def test_no_op_goes_on_in_a_buffer_that_others_still_read() -> None:
+    made_of = {"x": ["v"], "y": ["v"], "z": ["x", "y"], "w": ["x", "z"]}
+    read_later = graph(("v", "_Arg", []), *((name, "AddN", inputs) for name, inputs in made_of.items()))
+    ops = tuple(
+        OpRun(STEP, node, "AddN", at, 1e-3) for node, at in zip(made_of, (0.1, 0.2, 0.3, 0.4), strict=True)
+    )
+    made = Allocation(STEP, "x", 512, 0.1001, 0.5), Allocation(STEP, "y", 512, 0.2001, 0.5)
+    stats = step_stats(MemoryTrace(ops, made, ()), read_later, {"v": 64})
+    tensors = captured_memory(bundle_of([read_later], stats)).memory.tensors
+    assert [tensor.names for tensor in tensors] == [("x:0",), ("y:0", "z:0")]
+
+
 def test_a_step_without_ops() -> None:
     with pytest.raises(BundleError, match=r"computes nothing .*: capture one that trains"):
         step_stats(MemoryTrace((), (), ()), GRAPH, {})
