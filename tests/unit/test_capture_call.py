@@ -49,6 +49,42 @@ def test_a_variables_new_value_is_held_beside_the_old_one_until_that_is_freed() 
     assert larger.curve[-1][1] == 64 + 768
 
 
+def test_what_lies_in_the_buffer_of_an_input_is_told_by_the_graph() -> None:
+    """A view leaves no event; b goes on in its buffer, and d, which is the last to read it."""
+    shared = graph(
+        ("v", "_Arg", []),
+        ("a", "Neg", ["v"]),
+        ("view", "Reshape", ["a", "v"]),
+        ("b", "Neg", ["view"]),
+        ("c", "Neg", ["b"]),
+        ("d", "Neg", ["b"]),
+        ("e", "AddN", ["c", "d"]),
+    )
+    at = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4, "e": 0.5}
+    ops = tuple(OpRun(STEP, node, "Neg", begin, 1e-3) for node, begin in at.items())
+    made = Allocation(STEP, "a", 512, 0.1001, 0.45), Allocation(STEP, "c", 256, 0.3001, 0.6)
+    stats = step_stats(MemoryTrace(ops, made, ()), shared, {"v": 64})
+    tensors = captured_memory(bundle_of([shared], stats)).memory.tensors
+    assert [tensor.names for tensor in tensors] == [("a:0", "view:0", "b:0", "d:0"), ("c:0",)]
+    places = ["a", "view", "b", "c", "d", "e"]
+    assert [[places[use - 1] for use in tensor.uses] for tensor in tensors] == [
+        ["a", "view", "b", "c", "d", "e"],
+        ["c", "e"],
+    ]
+
+
+def test_no_op_goes_on_in_a_buffer_that_others_still_read() -> None:
+    made_of = {"x": ["v"], "y": ["v"], "z": ["x", "y"], "w": ["x", "z"]}
+    read_later = graph(("v", "_Arg", []), *((name, "AddN", inputs) for name, inputs in made_of.items()))
+    ops = tuple(
+        OpRun(STEP, node, "AddN", at, 1e-3) for node, at in zip(made_of, (0.1, 0.2, 0.3, 0.4), strict=True)
+    )
+    made = Allocation(STEP, "x", 512, 0.1001, 0.5), Allocation(STEP, "y", 512, 0.2001, 0.5)
+    stats = step_stats(MemoryTrace(ops, made, ()), read_later, {"v": 64})
+    tensors = captured_memory(bundle_of([read_later], stats)).memory.tensors
+    assert [tensor.names for tensor in tensors] == [("x:0",), ("y:0", "z:0")]
+
+
 def test_a_step_without_ops() -> None:
     with pytest.raises(BundleError, match=r"computes nothing .*: capture one that trains"):
         step_stats(MemoryTrace((), (), ()), GRAPH, {})

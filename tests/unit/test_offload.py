@@ -8,6 +8,7 @@ import pytest
 from tests.unit.test_fit_cli import MIB, training
 from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import captured_step
+from tfwave.offload.chained import chained_ops
 from tfwave.offload.choice import COPY_BYTES_PER_SECOND, Choice
 from tfwave.offload.fit import least_limit
 from tfwave.offload.forecast import forecast
@@ -118,3 +119,19 @@ def test_what_has_been_overwritten_is_made_again_too() -> None:
     chain = layout.candidates[1].chain
     assert chain is not None
     assert (chain.ops, chain.needs, chain.temporary) == ((0, 1), (), SIZE)
+
+
+def test_all_keep_their_turn_but_what_holds_two_percent_in_all() -> None:
+    """`late` gives back nothing, but would keep what it reads."""
+    ops = [Op(name, 1.0, 0, (), is_backward=False) for name in ("big", "late", "small", "tiny", "last")]
+    buffers = (
+        Buffer(("big:0",), 1000, (0,), (0, 1, 4)),
+        Buffer(("small:0",), 15, (2,), (2,)),
+        Buffer(("tiny:0",), 5, (3,), (3,)),
+    )
+    step = TrainingStep("/cpu", tuple(ops), buffers, 0)
+    choice = Choice.all_of(Layout.of(step, (0, 1, 2, 3, 4), 0), Method.KEEP)
+    assert chained_ops(forecast(choice, 2000)) == (0, 1, 4)
+    heavier = replace(step, buffers=(buffers[0], replace(buffers[1], bytes=16), buffers[2]))
+    choice = Choice.all_of(Layout.of(heavier, (0, 1, 2, 3, 4), 0), Method.KEEP)
+    assert chained_ops(forecast(choice, 2000)) == (0, 1, 2, 4)

@@ -50,7 +50,7 @@ def memory() -> Memory:
             ("b:0", "c:0"), 9, "recompute", after="c", gone="d", back="f", wanted="f", again=("b", "c")
         ),
     )
-    return Memory(graph_print(CHAIN), 1000, "greedy", tuple("abcdef"), away, 900, 2.5, 2.0, 800)
+    return Memory(graph_print(CHAIN), 1000, "greedy", tuple("abcdef"), away, 900, 2.5, 2.0, 800, ("b", "e"))
 
 
 def layers() -> Layers:
@@ -158,6 +158,8 @@ def test_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
         (lambda d: d["memory"].update(seconds="NaN"), "takes nan s"),
         (lambda d: d["memory"].update(seconds=1.5), r"takes 1.5 s, and 2.0 s if all is kept"),
         (lambda d: d["memory"]["order"].append("a"), "has the op 'a' twice"),
+        (lambda d: d["memory"]["chained"].append("a"), "chains the op 'a' out of its order"),
+        (lambda d: d["memory"]["chained"].append("z"), "chains the op 'z' out of its order"),
         (lambda d: d["memory"]["tensors"][1]["names"].append("a:0"), "the tensor 'a:0' away twice"),
         (lambda d: d["memory"]["tensors"][0].update(names=[]), "away without a name, or of 8 bytes"),
         (lambda d: d["memory"]["tensors"][0].update(bytes=0), "away without a name, or of 0 bytes"),

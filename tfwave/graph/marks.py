@@ -26,6 +26,12 @@ STEP_MARKER_OP = "TfwaveStep"
 BARRIER_OP = "TfwaveCounterBarrier"
 """The op that asks the ledger of its process to let a job's node group begin; its attributes are `job`, a name, and
 `group`, the number of the group after it."""
+STASH_OP = "TfwaveStash"
+"""The op that copies a tensor out of TensorFlow's pool; it gives a ticket once the copy is complete."""
+FETCH_OP = "TfwaveFetch"
+"""The op that takes a ticket, and gives the tensor back."""
+OWN_OPS = frozenset({BARRIER_OP, STASH_OP, FETCH_OP})
+"""The ops of the native library that passes add."""
 
 
 def is_added(node: NodeDef) -> bool:

@@ -15,7 +15,7 @@ namespace {
 using tfwave::Guarded;
 using tfwave::process;
 
-constexpr int32_t kAbiVersion = 4;
+constexpr int32_t kAbiVersion = 5;
 constexpr double kLongestDeadline = 1e9;
 
 static_assert(sizeof(tfwave_hand_off) == sizeof(tfwave::HandOff), "the log is copied as it is");

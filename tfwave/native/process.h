@@ -1,4 +1,5 @@
-// The one hook of this process, shared by all servers in it: steps and channels tell them apart; and its one ledger.
+// The one hook of this process, shared by all servers in it: steps and channels tell them apart; its one ledger, and its
+// one stash.
 #ifndef TFWAVE_NATIVE_PROCESS_H_
 #define TFWAVE_NATIVE_PROCESS_H_
 
@@ -10,6 +11,7 @@
 #include "pacer.h"
 #include "sequencer.h"
 #include "shallow_sockets.h"
+#include "stash.h"
 
 namespace tfwave {
 
@@ -22,6 +24,7 @@ struct Process {
   ShallowSockets sockets;
   Sequencer sequencer{&log};
   Ledger ledger;
+  Stash stash;
 };
 
 // Never destroyed: TensorFlow's threads outlive static destructors.

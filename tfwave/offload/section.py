@@ -1,5 +1,6 @@
 """A fit as the section of a plan."""
 
+from tfwave.offload.chained import chained_ops
 from tfwave.offload.fit import Fit
 from tfwave.offload.forecast import Move
 from tfwave.offload.layout import Method
@@ -20,6 +21,7 @@ def memory_section(fit: Fit, graph: GraphPrint, limit_bytes: int, least_bytes: i
         seconds=fit.seconds,
         plain_seconds=step.seconds,
         least_bytes=least_bytes,
+        chained=tuple(step.ops[op].node for op in chained_ops(fit.forecast)),
     )
 
 

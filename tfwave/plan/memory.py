@@ -1,7 +1,7 @@
 """The section of a plan on a step in a limited memory."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import PlanError
@@ -52,10 +52,11 @@ class Memory:
         seconds: predicted: of a step in this order, copies and repeated ops included.
         plain_seconds: predicted: of a step in this order if all is kept.
         least_bytes: the least limit at which the step still fits.
+        chained: of the order, in turn: the ops that move the peak, which keep their turn.
 
     Raises:
         PlanError: a peak above the limit, an op or a tensor twice, or a tensor of an unknown method, without bytes,
-            or whose ops are not in the order, or not in this turn; names it.
+            or whose ops are not in the order, or not in this turn; an op that keeps another turn; names it.
     """
 
     graph: GraphPrint
@@ -67,6 +68,7 @@ class Memory:
     seconds: float
     plain_seconds: float
     least_bytes: int
+    chained: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Hold what every reader relies on."""
@@ -82,6 +84,7 @@ class Memory:
         if len(places) < len(self.order):
             name = next(n for place, n in enumerate(self.order) if places[n] != place)
             raise PlanError(f"the plan's order has the op '{name}' twice")
+        _check_chained(self.chained, places)
         named: set[str] = set()
         for tensor in self.tensors:
             _check(tensor, places)
@@ -93,6 +96,14 @@ class Memory:
     def away(self, method: str) -> tuple[AwayTensor, ...]:
         """What comes back in this way."""
         return tuple(tensor for tensor in self.tensors if tensor.method == method)
+
+
+def _check_chained(chained: Sequence[str], places: Mapping[str, int]) -> None:
+    last = -1
+    for name in chained:
+        if places.get(name, -1) <= last:
+            raise PlanError(f"the plan chains the op '{name}' out of its order")
+        last = places[name]
 
 
 def _check(tensor: AwayTensor, places: Mapping[str, int]) -> None:

@@ -81,7 +81,7 @@ def memory_dict(memory: Memory) -> dict[str, Any]:
     """A step in a limited memory."""
     tensors = [vars(t) | {"names": list(t.names), "again": list(t.again)} for t in memory.tensors]
     plain = {"graph": graph_dict(memory.graph), "order": list(memory.order), "tensors": tensors}
-    return vars(memory) | plain
+    return vars(memory) | plain | {"chained": list(memory.chained)}
 
 
 def memory_of(message: plan_pb2.Memory) -> Memory:
@@ -96,6 +96,7 @@ def memory_of(message: plan_pb2.Memory) -> Memory:
         message.seconds,
         message.plain_seconds,
         message.least_bytes,
+        tuple(message.chained),
     )
 
 

@@ -237,7 +237,7 @@ class Placement(_message.Message):
     def __init__(self, servers: _Optional[int] = ..., variables: _Optional[_Mapping[str, int]] = ..., bytes: _Optional[_Iterable[int]] = ..., bound_bytes: _Optional[int] = ...) -> None: ...
 
 class Memory(_message.Message):
-    __slots__ = ("graph", "limit_bytes", "policy", "order", "tensors", "peak_bytes", "seconds", "plain_seconds", "least_bytes")
+    __slots__ = ("graph", "limit_bytes", "policy", "order", "tensors", "peak_bytes", "seconds", "plain_seconds", "least_bytes", "chained")
     GRAPH_FIELD_NUMBER: _ClassVar[int]
     LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +247,7 @@ class Memory(_message.Message):
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     PLAIN_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LEAST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CHAINED_FIELD_NUMBER: _ClassVar[int]
     graph: GraphPrint
     limit_bytes: int
     policy: str
@@ -256,7 +257,8 @@ class Memory(_message.Message):
     seconds: float
     plain_seconds: float
     least_bytes: int
-    def __init__(self, graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., limit_bytes: _Optional[int] = ..., policy: _Optional[str] = ..., order: _Optional[_Iterable[str]] = ..., tensors: _Optional[_Iterable[_Union[AwayTensor, _Mapping]]] = ..., peak_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., plain_seconds: _Optional[float] = ..., least_bytes: _Optional[int] = ...) -> None: ...
+    chained: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., limit_bytes: _Optional[int] = ..., policy: _Optional[str] = ..., order: _Optional[_Iterable[str]] = ..., tensors: _Optional[_Iterable[_Union[AwayTensor, _Mapping]]] = ..., peak_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., plain_seconds: _Optional[float] = ..., least_bytes: _Optional[int] = ..., chained: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AwayTensor(_message.Message):
     __slots__ = ("names", "bytes", "method", "after", "gone", "back", "wanted", "again")

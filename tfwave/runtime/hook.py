@@ -14,7 +14,7 @@ from tfwave.runtime import native
 from tfwave.runtime.server_handle import server_handle
 from tfwave.runtime.settings import check_settings
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 MAX_HAND_OFFS = 65536
 """The capacity of the log: what lies further back is overwritten."""
 MAX_ARRIVALS = 65536

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfwave.bundle.bundle import Bundle
+from tfwave.capture.memory.shared import with_shared
 from tfwave.capture.memory.traced import Begun, Buffer, begun_ops, most_at_once, settled, traced_buffers
 from tfwave.capture.timed import StepTime, TracedStep, bundle_of
 from tfwave.errors import BundleError
@@ -41,7 +42,8 @@ def step_stats(trace: MemoryTrace, graph: GraphDef, given: Mapping[str, int]) ->
     """What the nodes of a graph, all on one device, did in their step; `given` has the bytes of its arguments.
 
     1. What an op allocated that is still held when the next one begins is an output. The trace does not tell ports:
-       they are numbered as they were allocated. Nor does it tell which op gives out the buffer of an input.
+       they are numbered as they were allocated. Which ops give out the buffer of an input is told by the graph
+       (`with_shared`).
     2. What outlives the step is an output, unless it takes the place of something as large (`traced_memory`).
     3. Arguments are there when the first op begins.
     4. So is what was freed in the step without something as large in its place, as a variable's old value is if the
@@ -62,9 +64,12 @@ def step_stats(trace: MemoryTrace, graph: GraphDef, given: Mapping[str, int]) ->
     events = [_event(Begun(first, name, first), [given[name]]) for name in sorted(given) if given[name]]
     events += [_allocating(run, made[place], trace.pool) for place, run in enumerate(begun)]
     for number, output in enumerate((output for event in events for output in event.output), 1):
-        output.tensor_description.allocation_description.allocation_id = number  # no two share a buffer
+        output.tensor_description.allocation_description.allocation_id = number
+    freed = [None for name in given if given[name]]
+    freed += [b.made.freed for place in range(len(begun)) for b in made[place] if b.dies != b.born]
+    told = {number: round(at * 1e9) for number, at in enumerate(freed, 1) if at is not None}
     stats = StepStats()
-    stats.dev_stats.add(device=graph.node[0].device, node_stats=events)
+    stats.dev_stats.add(device=graph.node[0].device, node_stats=with_shared(events, graph, told))
     return stats
 
 

@@ -1,0 +1,47 @@
+"""A step that keeps to a limited memory."""
+
+from dataclasses import dataclass
+
+from grappler_passes.offload import move_away
+from grappler_passes.recompute import make_again
+from tfwave.graph.rewriter import GraphRewriter
+from tfwave.passes.base import GraphPass
+from tfwave.plan.fitted import check_step, memory_of
+from tfwave.plan.plan import Plan
+from tfwave.rewrite.fitted.chain import chain
+from tfwave.rewrite.fitted.turns import Turns, is_done
+
+
+@dataclass(frozen=True)
+class FitMemory(GraphPass):
+    """Make a training step keep to a limited memory, by a plan of ``tfwave fit``.
+
+    It does what `recompute`, `offload` and `in_order` do.
+
+    The plan belongs to the graph that ran, as TensorFlow's optimizer (Grappler) left it.
+
+    1. Captured with the optimizer off, it goes for the graph of the program, too: offline, or by `tfwave.install`
+       on a session or a `tf.function`. Run that with the optimizer off: it could make other kernels, which round
+       otherwise.
+    2. Captured with the optimizer on, it is applied behind that: by `tfwave.in_grappler`, around the first run.
+
+    A graph in which a node of the plan is missing is refused.
+
+    Raises:
+        PlanError: the plan was made for another graph, or does not say how a step fits.
+        PassError: an op that would have to run again may give something else, or what is to be offloaded is no
+            plain tensor.
+    """
+
+    plan: Plan
+
+    def run(self, graph: GraphRewriter) -> None:
+        """Add clones, copies and control edges."""
+        memory = memory_of(self.plan)
+        if is_done(graph):
+            return
+        check_step(memory, graph.view)
+        turns = Turns(graph, memory.order, memory.chained)
+        make_again(turns, memory)
+        move_away(turns, memory)
+        chain(turns)

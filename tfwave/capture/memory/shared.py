@@ -1,0 +1,108 @@
+"""The outputs for which an op allocates nothing: they lie in the buffer of an input.
+
+The trace of a function's step tells what each op allocates, not what it gives out in the buffer that it was given,
+and nothing of ops that are cheap and allocate nothing, such as a `Reshape`. The graph tells that they gave
+something: what others read of them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from tfwave.bundle.memory.held import STATE_OPS
+from tfwave.graph.names import CONTROL_PORT, TensorName, parse_input
+from tfwave.graph.view import GraphView
+from tfwave.proto.tensorflow_pb2 import GraphDef, NodeExecStats
+from tfwave.rewrite.fitted.views import VIEW_OPS
+
+_FOREVER = 1 << 62
+
+
+def with_shared(
+    events: Sequence[NodeExecStats], graph: GraphDef, freed: Mapping[int, int]
+) -> list[NodeExecStats]:
+    """The events of a step with the outputs that lie in buffers of inputs, and those of cheap ops that have some.
+
+    `freed` has the nanosecond at which each numbered buffer was freed, as far as it was.
+
+    1. An output that something reads, and for which nothing was allocated, is shared.
+    2. A view lies where its first input does. Any other op goes on in the first buffer that nothing else reads any
+       more, and that is freed only later.
+    3. A cheap op runs when all that it reads is there.
+
+    What runs more than once, as in a loop, is left as it is.
+    """
+    return _Sharing(events, graph, freed).events()
+
+
+class _Sharing:
+    def __init__(self, events: Sequence[NodeExecStats], graph: GraphDef, freed: Mapping[int, int]) -> None:
+        self._events, self._view, self._freed = list(events), GraphView.of(graph), freed
+        runs = Counter(event.node_name for event in events)
+        self._event = {event.node_name: event for event in events if runs[event.node_name] == 1}
+        self._looped = runs.keys() - self._event.keys()
+        self._number: dict[TensorName, int] = {}
+        self._bytes: dict[int, int] = {}
+        self._tensors: dict[int, list[TensorName]] = defaultdict(list)
+        self._readers: dict[TensorName, set[str]] = defaultdict(set)
+        for node in self._view.nodes:
+            for text in node.input:
+                self._readers[parse_input(text)].add(node.name)
+        for event in self._event.values():
+            for output in event.output:
+                told = output.tensor_description.allocation_description
+                self._lies(TensorName(event.node_name, output.slot), told.allocation_id, told.allocated_bytes)
+
+    def events(self) -> list[NodeExecStats]:
+        read: dict[str, set[int]] = defaultdict(set)
+        for tensor in self._readers:
+            read[tensor.node].add(tensor.port)
+        for number in self._view.topological_order:
+            name, op = self._view.names[number], self._view.ops[number]
+            if op not in STATE_OPS and name not in self._looped:
+                ports = sorted(port for port in read[name] if port != CONTROL_PORT)
+                self._share(number, [port for port in ports if TensorName(name, port) not in self._number])
+        return self._events
+
+    def _share(self, number: int, ports: Sequence[int]) -> None:
+        name = self._view.names[number]
+        inputs = [parse_input(text) for text in self._view.nodes[number].input]
+        begin = self._begin(name, inputs)
+        for port in ports if begin is not None else ():
+            shared = next(self._shared(number, inputs, begin or 0), None)
+            if shared is not None:
+                self._lies(TensorName(name, port), shared, self._bytes[shared])
+                self._tell(name, port, shared, begin or 0)
+
+    def _begin(self, name: str, inputs: Sequence[TensorName]) -> int | None:
+        """In nanoseconds; None if nothing is known to come before it."""
+        if name in self._event:
+            return self._event[name].all_start_nanos
+        before = [self._event[source.node] for source in inputs if source.node in self._event]
+        return max((event.all_start_nanos + event.all_end_rel_nanos + 1 for event in before), default=None)
+
+    def _shared(self, number: int, inputs: Sequence[TensorName], begin: int) -> Iterator[int]:
+        """Case 2."""
+        is_view = self._view.ops[number] in VIEW_OPS
+        for source in inputs[:1] if is_view else inputs:
+            buffer = self._number.get(source)
+            if buffer is not None and (is_view or self._is_left(buffer, self._view.names[number], begin)):
+                yield buffer
+
+    def _is_left(self, buffer: int, reader: str, begin: int) -> bool:
+        if self._freed.get(buffer, _FOREVER) < begin:
+            return False
+        others = {name for tensor in self._tensors[buffer] for name in self._readers[tensor]} - {reader}
+        return all(self._event[name].all_start_nanos <= begin for name in others if name in self._event)
+
+    def _lies(self, tensor: TensorName, buffer: int, size: int) -> None:
+        self._number[tensor] = buffer
+        self._bytes[buffer] = size
+        self._tensors[buffer].append(tensor)
+
+    def _tell(self, name: str, port: int, buffer: int, begin: int) -> None:
+        if name not in self._event:
+            made = NodeExecStats(node_name=name, all_start_micros=begin // 1000, all_start_nanos=begin)
+            self._events.append(made)
+            self._event[name] = made
+        told = self._event[name].output.add(slot=port).tensor_description.allocation_description
+        told.allocated_bytes, told.allocation_id = self._bytes[buffer], buffer

@@ -1,0 +1,85 @@
+"""A step that is made to fit, beside the plain one: what its plan promised, what the pool gave, and what it costs.
+
+Each row is a model and a share of its plain peak; at 1 nothing is away, so that the row tells what the order alone
+costs. Both steps run in processes of their own with a large pool, their steps interleaved: seconds are the medians
+of the steps, and of the pairs' ratio. Grappler and oneDNN are off. Rows with a result in --out stay as they are.
+
+    tools/bench/fit_memory.py --model resnet=32 --model bert=16 --share 1 --share 0.6 --out fit_memory
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+
+from tfwave.bundle.bundle import load_bundle
+from tfwave.graph.item import GraphItem
+from tfwave.offload.captured import captured_step
+from tfwave.offload.fit import fit_step, least_limit
+from tfwave.offload.section import memory_section
+from tfwave.passes.text import parse_pipeline
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.plan import Plan
+from tools.bench.fitted_task import MODULE
+from tools.bench.limited import LARGE_POOL, Pools, Program, open_pools, run_steps
+from tools.bench.limited_models import LOSS, RESET, TRAIN
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print a line of JSON for each row."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", action="append", required=True, metavar="NAME=BATCH")
+    parser.add_argument("--share", action="append", type=float, required=True)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    given.out.mkdir(parents=True, exist_ok=True)
+    with open_pools(given.out) as found:
+        for model in given.model:
+            name, batch = model.split("=")
+            for share in given.share:
+                file = given.out / f"{name}-{batch}-{share}.json"
+                if not file.exists():
+                    file.write_text(json.dumps(_row(found, name, int(batch), share, given.steps)))
+                print(file.read_text(), flush=True)
+
+
+def _row(found: Pools, model: str, batch: int, share: float, steps: int) -> dict[str, Any]:
+    profile = found.profile(model, batch)
+    captured = captured_step(load_bundle(profile / "bundle"))
+    row: dict[str, Any] = {"model": model, "batch": batch, "share": share, "captured": captured.found.peak}
+    limit = round(share * captured.found.peak) if share < 1 else 2 * captured.found.peak
+    fit = fit_step(captured.step, limit)
+    if fit is None:
+        return row | {"fits": False, "least": least_limit(captured.step)}
+    memory = memory_section(fit, graph_print(captured.view), limit, limit)
+    graph = found.graph(model, batch)
+    fitted = parse_pipeline("fit_memory", Plan(memory=memory))(GraphItem(graph)).item.graph
+    plain_program, fitted_program = (
+        Program(each, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), MODULE) for each in (graph, fitted)
+    )
+    with found.running(LARGE_POOL, plain_program) as one, found.running(LARGE_POOL, fitted_program) as other:
+        pairs = [(run_steps(one, 1), run_steps(other, 1)) for _ in range(steps)]
+    seconds = [(plain["seconds"][0], made["seconds"][0]) for plain, made in pairs[2:]]
+    return row | {
+        "fits": True,
+        "promised": memory.peak_bytes,
+        "away": {method: len(memory.away(method)) for method in ("offload", "recompute")},
+        "peaks": [pairs[-1][0]["peak"], pairs[-1][1]["peak"]],
+        "seconds": [statistics.median(one) for one in zip(*seconds, strict=True)],
+        "ratio": statistics.median(made / plain for plain, made in seconds),
+        "same_losses": all(plain["losses"] == made["losses"] for plain, made in pairs),
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
