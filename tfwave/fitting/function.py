@@ -9,6 +9,7 @@ from tfwave.capture.call import traced_function
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.fitting.rows import first_rows, rows_of
 from tfwave.fitting.untouched import untouched
+from tfwave.memory.slots import room
 from tfwave.offload.batch import scaled
 from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.question import Question
@@ -76,7 +77,8 @@ class FittedFunction:
         _log.info("tfwave: tracing %d steps of %d rows, on copies", _TRACED, traced_rows)
         with untouched(self._step.get_concrete_function(*sample)):
             bundle = traced_function(self._step, *sample, steps=_TRACED, warmup=1)
-        question = Question(_at(captured_step(bundle), rows / traced_rows), None, self._limit)
+        usable = room(self._limit, 2)
+        question = Question(_at(captured_step(bundle), rows / traced_rows), None, usable)
         if question.fit is None or question.section is None:
             raise PlanError(_refusal(question, rows))
         section = question.section
@@ -84,7 +86,7 @@ class FittedFunction:
             "tfwave: %d of its tensors are away, up to %s of %s are held, %+.1f ms a step by the model",
             len(section.tensors),
             in_words(section.peak_bytes),
-            in_words(self._limit),
+            in_words(usable),
             (section.seconds - section.plain_seconds) * 1e3,
         )
         return question.plan()
@@ -103,7 +105,8 @@ def fit_memory(
        is no variable, such as a table or an iterator that the step changes, is not put back.
     2. The steps that are traced must fit as they are: where the whole batch does not, let them be of its first
        `sample_rows` rows. Bytes and seconds are then taken to grow with the rows, but for gradients and scratch.
-    3. `step` itself stays as it is; calls of it, and of what it calls, are not changed.
+    3. A tenth of the limit is kept free, as nobody knows how all ops interleave.
+    4. `step` itself stays as it is; calls of it, and of what it calls, are not changed.
 
     Args:
         step: a `tf.function` that trains on one CPU.
@@ -142,4 +145,4 @@ def _at(captured: CapturedStep, times: float) -> CapturedStep:
 def _refusal(question: Question, rows: int) -> str:
     largest = question.batch.fitted * rows
     would = f"at most {int(largest)} rows would fit" if 1 <= largest < float("inf") else "no batch would fit"
-    return f"the step of {rows} rows: {question.refusal}; {would}, by the model"
+    return f"the step of {rows} rows: {question.refusal} (a tenth of the limit is kept free); {would}, by the model"
