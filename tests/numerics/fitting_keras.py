@@ -13,7 +13,7 @@ import numpy as np
 
 from tfwave.colocate import limit_memory
 
-limit_memory({"plain": "512MiB", "fitted": "128MiB"}[sys.argv[1]])
+limit_memory({"plain": "256MiB", "fitted": "72MiB"}[sys.argv[1]])
 
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -21,7 +21,7 @@ import tensorflow as tf  # noqa: E402
 from tfwave.errors import TfwaveError  # noqa: E402
 from tfwave.keras import FitMemoryCallback  # noqa: E402
 
-WIDTH, LAYERS, ROWS, SAMPLE = 128, 20, 4096, 512
+WIDTH, LAYERS, ROWS, SAMPLE = 128, 8, 4096, 512
 
 
 def model(**options: Any) -> keras.Model:

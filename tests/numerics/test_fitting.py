@@ -50,7 +50,7 @@ def test_what_does_not_fit_says_what_would_and_changes_nothing(fitted: dict[str,
 def test_a_keras_model_trains_the_same_in_less_memory() -> None:
     """Adam, a metric, dropout, and a last batch of another shape; then what ends a `fit`, and what is refused."""
     plain, fitted = said_by(KERAS_JOB, "plain"), said_by(KERAS_JOB, "fitted")
-    assert plain["peak"] > parse_size("128MiB") > fitted["peak"]
+    assert plain["peak"] > parse_size("72MiB") > fitted["peak"]
     same = "logs", "sums", "weights"
     assert {name: fitted[name] for name in same} == {name: plain[name] for name in same}
     assert len(fitted["away"]) == 2
