@@ -7,8 +7,6 @@ from typing import Any
 
 from tfwave.capture.call import traced_function
 from tfwave.errors import EnforcerError, PlanError
-from tfwave.fitting.rows import first_rows, rows_of
-from tfwave.fitting.untouched import untouched
 from tfwave.memory.slots import room
 from tfwave.offload.batch import scaled
 from tfwave.offload.captured import CapturedStep, captured_step
@@ -20,6 +18,8 @@ from tfwave.runtime.live.batches import kind_of
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.live.instances import FunctionInstance
 from tfwave.runtime.live.retrace import is_function
+from tfwave.runtime.live.rows import first_rows, rows_of
+from tfwave.runtime.live.untouched import untouched
 from tfwave.runtime.pool import pool_limit
 from tfwave.runtime.stash import StashFigures, load_stash_ops, reserve_stash, stash_figures
 from tfwave.sizes import in_words, parse_size
