@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tfwave.capture.session import capture_run as capture_run
     from tfwave.capture.session import capture_session as capture_session
     from tfwave.errors import TfwaveError as TfwaveError
+    from tfwave.fitting.function import fit_memory as fit_memory
     from tfwave.graph.item import GraphItem as GraphItem
     from tfwave.graph.load import load_graph as load_graph
     from tfwave.graph.rewriter import GraphRewriter as GraphRewriter
@@ -55,6 +56,7 @@ _HOMES = {
     "capture_function": "tfwave.capture.call",
     "capture_run": "tfwave.capture.session",
     "capture_session": "tfwave.capture.session",
+    "fit_memory": "tfwave.fitting.function",
     "in_grappler": "tfwave.runtime.live.grappler",
     "install": "tfwave.runtime.live.install",
     "load_bundle": "tfwave.bundle.bundle",

@@ -32,6 +32,7 @@ PUBLIC = [
     "capture_session",
     "colocate",
     "distribute",
+    "fit_memory",
     "in_grappler",
     "install",
     "keras",

@@ -31,6 +31,17 @@ def capture_function(
             or the step is no `tf.function`, or does not run as one graph on one CPU.
         EnforcerError: the CPU's pool has no limit, or the process is being profiled.
     """
+    bundle = traced_function(step, *batch, steps=steps, warmup=warmup)
+    save_bundle(bundle, out)
+    return bundle
+
+
+def traced_function(step: Any, *batch: Any, steps: int, warmup: int) -> Bundle:
+    """The same, in memory only.
+
+    Raises:
+        BundleError, EnforcerError: as `capture_function`, but for `out`.
+    """
     check_counts(steps, warmup, least_warmup=1)
     if not is_function(step):
         raise BundleError(f"the step is {step!r}: give a tf.function, such as tf.function(model.train_step)")
@@ -42,9 +53,7 @@ def capture_function(
     for _ in range(warmup - 1):
         run()
     given = instance.given(*batch)
-    bundle = told_bundle([graph], graph, [_traced(run) for _ in range(steps)], given, warmup)
-    save_bundle(bundle, out)
-    return bundle
+    return told_bundle([graph], graph, [_traced(run) for _ in range(steps)], given, warmup)
 
 
 def _traced(run: Any) -> tuple[StepTime, MemoryTrace]:

@@ -1,8 +1,5 @@
 """`tfwave fit`: whether and how a captured step fits into a memory, before it runs there."""
 
-import math
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,68 +9,11 @@ from tfwave.bundle.bundle import load_bundle
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, short_device
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_memory
-from tfwave.errors import PlanError
-from tfwave.memory.slots import room
-from tfwave.offload.batch import LargestBatch, largest_batch
-from tfwave.offload.captured import CapturedStep, captured_step
-from tfwave.offload.fit import Fit, Policy, fit_step, least_limit
-from tfwave.offload.section import memory_section
-from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.memory import Memory
-from tfwave.plan.plan import Plan
+from tfwave.offload.captured import captured_step
+from tfwave.offload.fit import Fit, Policy
+from tfwave.offload.question import Question
 from tfwave.plan.sections import memory_dict
 from tfwave.sizes import in_words, parse_size
-
-
-@dataclass(frozen=True)
-class _Asked:
-    captured: CapturedStep
-    other: CapturedStep | None
-    limit: int
-    policy: Policy
-
-    @property
-    def usable(self) -> int:
-        return room(self.limit, 1)
-
-    @cached_property
-    def fit(self) -> Fit | None:
-        return fit_step(self.captured.step, self.usable, self.policy)
-
-    @cached_property
-    def least(self) -> int:
-        """The least limit, with the room that a pool needs besides."""
-        held = least_limit(self.captured.step)
-        return next(
-            size
-            for size in range(math.ceil(held / room(100, 1) * 100), 2 * held + 2)
-            if room(size, 1) >= held
-        )
-
-    @cached_property
-    def batch(self) -> LargestBatch:
-        other = self.other.step if self.other else None
-        return largest_batch(self.captured.step, self.usable, other)
-
-    @cached_property
-    def section(self) -> Memory | None:
-        if self.fit is None:
-            return None
-        return memory_section(self.fit, graph_print(self.captured.view), self.limit, self.least)
-
-    def plan(self) -> Plan:
-        if self.section is None:
-            raise PlanError(f"there is nothing to plan: {self.refusal}")
-        return Plan(memory=self.section)
-
-    @property
-    def refusal(self) -> str:
-        """Why it does not fit."""
-        if self.limit < self.least:
-            return (
-                f"it does not fit into {in_words(self.limit)}: it needs {in_words(self.least)} at the least"
-            )
-        return f"the policy {self.policy} makes it fit into {in_words(self.limit)} in no order: take another policy"
 
 
 def fit_command(  # noqa: PLR0913, PLR0917
@@ -111,7 +51,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
     """
     captured = captured_step(load_bundle(bundle), device)
     other = None if at_other_batch is None else captured_step(load_bundle(at_other_batch), device)
-    asked = _Asked(captured, other, parse_size(memory), policy)
+    asked = Question(captured, other, parse_size(memory), policy)
     if asked.fit is not None:
         write_plan(asked.plan, output, add_to)
     if as_json:
@@ -124,7 +64,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
         say_written(output)
 
 
-def _document(asked: _Asked) -> dict[str, Any]:
+def _document(asked: Question) -> dict[str, Any]:
     fit, found = asked.fit, asked.captured.found
     return {
         "fits": fit is not None,
@@ -145,7 +85,7 @@ def _document(asked: _Asked) -> dict[str, Any]:
     }
 
 
-def _verdict(asked: _Asked) -> str:
+def _verdict(asked: Question) -> str:
     if asked.fit is None:
         return asked.refusal
     forecast = asked.fit.forecast
@@ -154,7 +94,7 @@ def _verdict(asked: _Asked) -> str:
     return f"it fits into {in_words(asked.limit)} {how}, at {share:+.1%} of the time of its ops"
 
 
-def _print(asked: _Asked) -> None:
+def _print(asked: Question) -> None:
     captured, batch = asked.captured, asked.batch
     console.print(
         f"{short_device(captured.step.device)}: step {captured.found.step + 1} holds "

@@ -1,4 +1,4 @@
-"""Keras 3 models on parameter servers, the callback for them and for tf_keras, and one for training in waves.
+"""Keras 3 models on parameter servers, the callback for them and for tf_keras, and those for waves and small pools.
 
 The names below load on first use; importing tfwave.keras imports neither Keras nor TensorFlow.
 """
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfwave.keras.callback import ScheduleCallback as ScheduleCallback
+    from tfwave.keras.fit_memory import FitMemoryCallback as FitMemoryCallback
     from tfwave.keras.tick_tock import TickTockCallback as TickTockCallback
     from tfwave.keras.training import fit as fit
 
 _HOMES = {
+    "FitMemoryCallback": "tfwave.keras.fit_memory",
     "ScheduleCallback": "tfwave.keras.callback",
     "TickTockCallback": "tfwave.keras.tick_tock",
     "fit": "tfwave.keras.training",

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 from tfwave.capture.wave_choice import WaveChoice
+from tfwave.keras.batches import batch_spec, plain_batch, spec_of_a_replica
 from tfwave.keras.ready import make_variables
 from tfwave.keras.steps import step_scope
 from tfwave.runtime.waves.function import WaveFunction
@@ -42,10 +43,10 @@ class WaveSteps:
             StopIteration: there are no batches.
             TfwaveError: the model's step cannot run in waves.
         """
-        batches = [_plain(batch) for batch in islice(iterator, self._options.waves)]
+        batches = [plain_batch(batch) for batch in islice(iterator, self._options.waves)]
         if not batches:
             raise StopIteration
-        step, waves = self._of(_spec(iterator, batches[0]), batches[0])
+        step, waves = self._of(batch_spec(iterator, batches[0]), batches[0])
         given = [(batch,) for batch in batches]
         values = self._values()
         if len(batches) % self._choice.count:
@@ -108,7 +109,7 @@ class WaveSteps:
 
     def _trace(self, spec: Any) -> TracedStep:
         tensorflow: Any = __import__("tensorflow")
-        make_variables(self._model, tensorflow.nest.map_structure(_of_a_replica, spec))
+        make_variables(self._model, tensorflow.nest.map_structure(spec_of_a_replica, spec))
         seeds = _seeds(self._model)
         self._carried = list({id(v): v for v in (*self._model.metrics_variables, *seeds)}.values())
         self._state.hold(seed._value for seed in seeds)
@@ -143,34 +144,3 @@ class WaveSteps:
 def _seeds(model: Any) -> Sequence[Any]:
     """The states of the layers' random seeds."""
     return [seed.state for layer in model._flatten_layers() for seed in layer._seed_generators]
-
-
-def _plain(batch: Any) -> Any:
-    """A batch as Keras steps take it: None where a dataset says so by an Optional."""
-    tensorflow: Any = __import__("tensorflow")
-    return tensorflow.nest.map_structure(_without(tensorflow.experimental.Optional), batch)
-
-
-def _spec(iterator: Any, batch: Any) -> Any:
-    """The `tf.TypeSpec`s of the batches of an iterator; those of one batch if it does not tell."""
-    tensorflow: Any = __import__("tensorflow")
-    if hasattr(iterator, "element_spec"):
-        return tensorflow.nest.map_structure(_without(tensorflow.OptionalSpec), iterator.element_spec)
-    return tensorflow.nest.map_structure(_spec_of, batch)
-
-
-def _of_a_replica(spec: Any) -> Any:
-    """The `tf.TypeSpec` of what the first replica is given."""
-    return getattr(spec, "_value_specs", (spec,))[0]
-
-
-def _without(kind: Any) -> Callable[[Any], Any]:
-    def kept(leaf: Any) -> Any:
-        return None if isinstance(leaf, kind) else leaf
-
-    return kept
-
-
-def _spec_of(leaf: Any) -> Any:
-    tensorflow: Any = __import__("tensorflow")
-    return None if leaf is None else tensorflow.type_spec_from_value(leaf)

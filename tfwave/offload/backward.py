@@ -7,7 +7,7 @@ from tfwave.errors import PassError
 from tfwave.graph.access import Resource
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
-from tfwave.rewrite.steps.step import Step
+from tfwave.rewrite.steps.step import Step, union
 from tfwave.rewrite.waves.boundary import BoundaryFinder
 from tfwave.rewrite.waves.flow import DataFlow
 from tfwave.rewrite.waves.updates import StepTensors, StepVariables, Update
@@ -52,8 +52,9 @@ class StepFlow:
 
 
 def _backward(tensors: StepTensors, variables: StepVariables) -> frozenset[int]:
-    flow = DataFlow(tensors.step)
-    forward = flow.upstream(BoundaryFinder(tensors, variables, flow).find(()))
+    plain = DataFlow(tensors.step)
+    forward = plain.upstream(BoundaryFinder(tensors, variables, plain).find(()))
+    flow = DataFlow(tensors.step, _through_variables(tensors.step, variables, forward))
     weights = {name for name, nodes in variables.reads.items() if not forward.isdisjoint(nodes)}
     updates = [update for update in variables.updates if not weights.isdisjoint(update.variables)]
     if not updates:
@@ -65,6 +66,22 @@ def _backward(tensors: StepTensors, variables: StepVariables) -> frozenset[int]:
     seeded = flow.downstream([node for node in begins if node not in given])
     more = [node for node in begins if not seeded.issuperset(covered.keys() & flow.fanouts[node])]
     return (seeded | flow.downstream(more) | {update.node for update in updates}) - forward
+
+
+def _through_variables(
+    step: Step, variables: StepVariables, forward: frozenset[int]
+) -> dict[int, tuple[int, ...]]:
+    """The updates behind which a variable is read again, by the node that reads it, as slots of Keras 3 are."""
+    bits = {update.node: 1 << number for number, update in enumerate(variables.updates)}
+    before: dict[int, int] = {}
+    for node in step.order:
+        before[node] = bits.get(node, 0) | union(before.get(fanin, 0) for fanin in step.fanins[node])
+    found: dict[int, tuple[int, ...]] = {}
+    for update in variables.updates:
+        for reader in {node for name in update.variables for node in variables.reads.get(name, ())}:
+            if reader not in forward and reader != update.node and before.get(reader, 0) & bits[update.node]:
+                found[reader] = (*found.get(reader, ()), update.node)
+    return found
 
 
 def _gradients(tensors: StepTensors, updates: Iterable[Update]) -> dict[int, int]:

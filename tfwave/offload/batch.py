@@ -28,7 +28,7 @@ def largest_batch(step: TrainingStep, limit: int, other: TrainingStep | None = N
     Raises:
         BundleError: the captures are not of one step at two batches.
     """
-    grown, times = (_grown(step), 2.0) if other is None else _as_in(step, other)
+    grown, times = (scaled(step, 2.0), 2.0) if other is None else _as_in(step, other)
     orders = [tuple(range(len(step.ops))), lean_order(step)]
     plain = [
         _times(_held(step, o, Method.KEEP), _held(grown, o, Method.KEEP), limit, times) for o in orders[:1]
@@ -39,11 +39,15 @@ def largest_batch(step: TrainingStep, limit: int, other: TrainingStep | None = N
     return LargestBatch(max(plain), max(*plain, *away))
 
 
-def _grown(step: TrainingStep) -> TrainingStep:
-    """At twice the batch."""
+def scaled(step: TrainingStep, times: float) -> TrainingStep:
+    """At so many times its batch, estimated: tensors and seconds grow with it, gradients and scratch do not."""
     fixed = {number for op, used in zip(step.ops, step.used, strict=True) if op.changes for number in used}
-    buffers = [replace(b, bytes=b.bytes * (1 if n in fixed else 2)) for n, b in enumerate(step.buffers)]
-    return replace(step, buffers=tuple(buffers))
+    buffers = [
+        b if number in fixed else replace(b, bytes=round(b.bytes * times))
+        for number, b in enumerate(step.buffers)
+    ]
+    ops = tuple(replace(op, seconds=op.seconds * times) for op in step.ops)
+    return replace(step, ops=ops, buffers=tuple(buffers))
 
 
 def _as_in(step: TrainingStep, other: TrainingStep) -> tuple[TrainingStep, float]:

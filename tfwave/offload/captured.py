@@ -18,6 +18,7 @@ from tfwave.graph.view import GraphView
 from tfwave.memory.step import Tensor
 from tfwave.offload.backward import StepFlow
 from tfwave.offload.step import Buffer, Op, TrainingStep
+from tfwave.rewrite.fitted.views import VIEW_OPS
 
 _HEAVY = ("Conv", "_FusedConv", "MatMul", "_FusedMatMul", "BatchMatMul", "Einsum")
 
@@ -126,11 +127,17 @@ class _Made:
         for source in (node, *self._view.fanins[node]):
             yield from self._flow.reads.get(source, ())
 
+    def _is_view(self, run: int) -> bool:
+        node = self._nodes[run]
+        return node is not None and self._view.ops[node] in VIEW_OPS
+
     def _buffer(self, tensor: Tensor) -> Buffer:
-        """What an op keeps to itself, such as the contents of a list, is used until it is free."""
+        """A view writes nothing. What an op keeps to itself, such as a list, is used until it is free."""
         named = {parse_input(name).node for name in tensor.names}
         uses = {tensor.born, *tensor.uses}
-        writers = {use for use in uses if self._memory.profile.ops[use].node in named}
+        writers = {
+            use for use in uses if self._memory.profile.ops[use].node in named and not self._is_view(use)
+        }
         if not all(":" in name for name in tensor.names) and tensor.dies is not None:
             uses.update(range(tensor.born, tensor.dies + 1))
         return Buffer(

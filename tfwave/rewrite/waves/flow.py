@@ -1,7 +1,7 @@
 """What the values of a step follow from: its data edges, without control edges."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tfwave.graph.reach import reached
@@ -13,9 +13,13 @@ _SHAPE_OPS = frozenset({"Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLik
 
 @dataclass(frozen=True)
 class DataFlow:
-    """The data edges of a step along which values go; what is fed, and what is a shape, follows from nothing."""
+    """The data edges of a step along which values go; what is fed, and what is a shape, follows from nothing.
+
+    `also` says of nodes from which others, behind no data edge, their values follow.
+    """
 
     step: Step
+    also: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
 
     @cached_property
     def fanins(self) -> Mapping[int, tuple[int, ...]]:
@@ -25,6 +29,7 @@ class DataFlow:
             node: ()
             if view.ops[node] in _SHAPE_OPS
             else fanins[: view.data_fanins[node] - (len(view.fanins[node]) - len(fanins))]
+            + self.also.get(node, ())
             for node, fanins in found.items()
         }
 

@@ -1,0 +1,64 @@
+"""A step in a memory that it would not keep to trains what it trains where there is room."""
+
+from typing import Any
+
+import pytest
+
+from tests.numerics.test_colocate import said_by
+from tfwave.sizes import parse_size
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+
+JOB = "tests.numerics.fitting_job"
+
+
+KERAS_JOB = "tests.numerics.fitting_keras"
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, Any]:
+    return said_by(JOB, "fitted")
+
+
+def test_a_function_trains_the_same_in_less_memory(fitted: dict[str, Any]) -> None:
+    """Batches of two shapes, and a step that fails half way."""
+    plain = said_by(JOB, "plain")
+    assert plain["peak"] > parse_size("64MiB")
+    same = "losses", "values", "sums", "failed"
+    assert {name: fitted[name] for name in same} == {name: plain[name] for name in same}
+    assert plain["failed"]
+    assert fitted["names"] == [["float32[2048, 128]"], ["float32[4096, 128]"]]
+    assert max(fitted["away"]) > 0
+
+
+def test_bytes_are_moved_and_none_stay(fitted: dict[str, Any]) -> None:
+    out, back = fitted["moved"]
+    assert out > back > 0  # the step that failed fetched nothing
+    assert fitted["left"] == [0, 0]
+
+
+def test_what_does_not_fit_says_what_would_and_changes_nothing(fitted: dict[str, Any]) -> None:
+    refusals = fitted["refusals"]
+    assert "the step of 4096 rows: it does not fit into 7.2 MiB: it needs" in refusals["small"]
+    assert "rows would fit, by the model" in refusals["small"]
+    assert "a limit of 1,024 MiB in a pool of 64 MiB" in refusals["large"]
+    assert "give a tf.function" in refusals["eager"]
+    assert "a sample of 0 rows" in refusals["rows"]
+    assert fitted["kept"]
+
+
+def test_a_keras_model_trains_the_same_in_less_memory() -> None:
+    """Adam, a metric, dropout, and a last batch of another shape; then what ends a `fit`, and what is refused."""
+    plain, fitted = said_by(KERAS_JOB, "plain"), said_by(KERAS_JOB, "fitted")
+    assert plain["peak"] > parse_size("72MiB") > fitted["peak"]
+    same = "logs", "sums", "weights"
+    assert {name: fitted[name] for name in same} == {name: plain[name] for name in same}
+    assert len(fitted["away"]) == 2
+    assert max(fitted["away"]) > 0
+    assert (fitted["moved"] > 0, fitted["left"]) == (True, 0)
+    assert "KeyboardInterrupt" in fitted["interrupted"]
+    assert fitted["restored"]
+    several, eager, large = fitted["refusals"]
+    assert "compile(steps_per_execution=1)" in several
+    assert "compile(run_eagerly=False)" in eager
+    assert "the step of 512 rows: it does not fit into 7.2 MiB" in large

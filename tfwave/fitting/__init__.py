@@ -1,0 +1,1 @@
+"""Steps of this process that keep to a limited memory."""

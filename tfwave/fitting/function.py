@@ -1,0 +1,148 @@
+"""A `tf.function` whose step is made to fit into a limited memory."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tfwave.capture.call import traced_function
+from tfwave.errors import EnforcerError, PlanError
+from tfwave.memory.slots import room
+from tfwave.offload.batch import scaled
+from tfwave.offload.captured import CapturedStep, captured_step
+from tfwave.offload.question import Question
+from tfwave.passes.registry import find_pass
+from tfwave.plan.memory import OFFLOAD
+from tfwave.plan.plan import Plan
+from tfwave.runtime.live.batches import kind_of
+from tfwave.runtime.live.grappler import in_grappler
+from tfwave.runtime.live.instances import FunctionInstance
+from tfwave.runtime.live.retrace import is_function
+from tfwave.runtime.live.rows import first_rows, rows_of
+from tfwave.runtime.live.untouched import untouched
+from tfwave.runtime.pool import pool_limit
+from tfwave.runtime.stash import StashFigures, load_stash_ops, reserve_stash, stash_figures
+from tfwave.sizes import in_words, parse_size
+
+_TRACED = 2
+"""Steps: the one with the highest peak counts, and of each op the shortest run."""
+_log = logging.getLogger("tfwave")
+
+
+class FittedFunction:
+    """Calls a `tf.function`, in a memory that its step would not keep to; made by `fit_memory`."""
+
+    def __init__(self, step: Any, limit: int, sample_rows: int | None) -> None:
+        """Nothing is traced before the first call."""
+        self._step, self._limit, self._sample_rows = step, limit, sample_rows
+        self._instances: dict[tuple[str, ...], FunctionInstance] = {}
+        self._plans: dict[tuple[str, ...], Plan] = {}
+
+    @property
+    def plans(self) -> Mapping[tuple[str, ...], Plan]:
+        """How the step fits, by shape and type of what it was called with."""
+        return dict(self._plans)
+
+    @property
+    def figures(self) -> StashFigures:
+        """What this process has moved to the host and back, and holds there now."""
+        return stash_figures()
+
+    def __call__(self, *batch: Any) -> Any:
+        """Make a step. The first with a batch of its shape and type is planned, which takes some steps' time.
+
+        Raises:
+            PlanError: the step does not fit; says what would.
+            BundleError, EnforcerError: as `tfwave.capture_function`, or TensorFlow shows another graph than it ran.
+        """
+        kind = kind_of(batch)
+        if kind not in self._instances:
+            return self._first(kind, batch)
+        return self._instances[kind](*batch)
+
+    def _first(self, kind: tuple[str, ...], batch: tuple[Any, ...]) -> Any:
+        plan = self._planned(batch)
+        instance = FunctionInstance(self._step)
+        _make_ready(plan)
+        make: Any = find_pass("fit_memory")
+        with untouched(self._step.get_concrete_function(*batch), only_on_error=True), in_grappler(make(plan)):
+            value = instance(*batch)
+        self._instances[kind], self._plans[kind] = instance, plan
+        return value
+
+    def _planned(self, batch: tuple[Any, ...]) -> Plan:
+        rows = rows_of(batch)
+        sample = first_rows(batch, rows, self._sample_rows)
+        traced_rows = rows_of(sample)
+        _log.info("tfwave: tracing %d steps of %d rows, on copies", _TRACED, traced_rows)
+        with untouched(self._step.get_concrete_function(*sample)):
+            bundle = traced_function(self._step, *sample, steps=_TRACED, warmup=1)
+        usable = room(self._limit, 2)
+        question = Question(_at(captured_step(bundle), rows / traced_rows), None, usable)
+        if question.fit is None or question.section is None:
+            raise PlanError(_refusal(question, rows))
+        section = question.section
+        _log.info(
+            "tfwave: %d of its tensors are away, up to %s of %s are held, %+.1f ms a step by the model",
+            len(section.tensors),
+            in_words(section.peak_bytes),
+            in_words(usable),
+            (section.seconds - section.plain_seconds) * 1e3,
+        )
+        return question.plan()
+
+
+def fit_memory(
+    step: Any, limit: str | int | None = None, *, sample_rows: int | None = None
+) -> FittedFunction:
+    """A training step that keeps to a limit of the CPU's pool: call what this returns in the place of `step`.
+
+    The pool is that of `tfwave.colocate.limit_memory`, which comes before TensorFlow. At the first call with a
+    batch of some shape, three steps run, and the step is planned as ``tfwave fit`` does: tensors are away between
+    the forward and the backward pass, on the host or made again, and the ops that move the peak run in turn.
+
+    1. What is trained is what `step` trains, bit for bit: variables are as they were behind those three steps. What
+       is no variable, such as a table or an iterator that the step changes, is not put back.
+    2. The steps that are traced must fit as they are: where the whole batch does not, let them be of its first
+       `sample_rows` rows. Bytes and seconds are then taken to grow with the rows, but for gradients and scratch.
+    3. A tenth of the limit is kept free, as nobody knows how all ops interleave.
+    4. `step` itself stays as it is; calls of it, and of what it calls, are not changed.
+
+    Args:
+        step: a `tf.function` that trains on one CPU.
+        limit: bytes that all may hold in the pool, or with a unit, such as ``"512MiB"``; that of the pool, if
+            nothing says otherwise.
+        sample_rows: how many rows of the first batch are traced; all, if nothing says otherwise.
+
+    Raises:
+        EnforcerError: the step is no `tf.function`, the pool has no limit, or a number is out of range.
+        EnvironmentUnsupported: no supported TensorFlow, or no compiler.
+    """
+    if not is_function(step):
+        raise EnforcerError(f"the step is {step!r}: give a tf.function")
+    if sample_rows is not None and sample_rows < 1:
+        raise EnforcerError(f"a sample of {sample_rows} rows: give 1 or more")
+    pool = pool_limit()
+    wanted = pool if limit is None else parse_size(limit)
+    if not 0 < wanted <= pool:
+        raise EnforcerError(
+            f"a limit of {in_words(wanted)} in a pool of {in_words(pool)}: give more than 0, and no more than that"
+        )
+    load_stash_ops()
+    return FittedFunction(step, wanted, sample_rows)
+
+
+def _make_ready(plan: Plan) -> None:
+    """Map what is going to be on the host: the first copy to pages that nobody has touched is slow."""
+    if plan.memory is not None:
+        reserve_stash([tensor.bytes for tensor in plan.memory.away(OFFLOAD)])
+
+
+def _at(captured: CapturedStep, times: float) -> CapturedStep:
+    return captured if times == 1 else replace(captured, step=scaled(captured.step, times))
+
+
+def _refusal(question: Question, rows: int) -> str:
+    largest = question.batch.fitted * rows
+    would = f"at most {int(largest)} rows would fit" if 1 <= largest < float("inf") else "no batch would fit"
+    return f"the step of {rows} rows: {question.refusal} (a tenth of the limit is kept free); {would}, by the model"

@@ -1,0 +1,150 @@
+"""Training in a limited memory as a callback for `fit`."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from functools import partial, wraps
+from typing import Any
+
+from tfwave.errors import TfwaveError
+from tfwave.fitting.function import FittedFunction, fit_memory
+from tfwave.keras.batches import batch_spec, plain_batch
+from tfwave.keras.fit_frame import FitFrame
+from tfwave.keras.hooks import Hooks
+from tfwave.keras.ready import check_keras, make_variables
+from tfwave.plan.plan import Plan
+from tfwave.runtime.stash import StashFigures, stash_figures
+
+
+class FitMemoryCallback(Hooks):
+    """Trains a Keras 3 model in a memory that its step would not keep to: see `tfwave.fit_memory`.
+
+    The pool is that of `tfwave.colocate.limit_memory`, which comes before TensorFlow. At the first batch of each
+    shape three steps run on the model's variables, metrics and seeds, which are then given their values back. What
+    is trained is what `fit` trains by itself, bit for bit. When `fit` ends, also by an exception, the model's train
+    function is as it was before.
+    """
+
+    def __init__(self, limit: str | int | None = None, *, sample_rows: int | None = None) -> None:
+        """Say what all may hold in the pool, and how much of a batch is traced.
+
+        Args:
+            limit: bytes, or with a unit, such as ``"512MiB"``; that of the pool, if nothing says otherwise.
+            sample_rows: how many rows of a batch are traced; all, if nothing says otherwise. These must fit as they
+                are; bytes and seconds are taken to grow with the rows, but for gradients and scratch.
+        """
+        super().__init__()
+        self._limit, self._sample_rows = limit, sample_rows
+        self._steps: _FittedSteps | None = None
+        self._frame: FitFrame | None = None
+        self._before: Any = None
+        self._trained: Any = None
+        self._lock = threading.RLock()  # the end of a fit may be noticed by another thread
+        self._plans: Mapping[tuple[str, ...], Plan] = {}
+
+    @property
+    def plans(self) -> Mapping[tuple[str, ...], Plan]:
+        """How the step fits, by shape and type of its batch: of the `fit` that runs, or of the last one."""
+        return self._plans if self._steps is None else self._steps.plans
+
+    @property
+    def figures(self) -> StashFigures:
+        """What this process has moved to the host and back, and holds there now."""
+        return stash_figures()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Put the fitted step in the place of the model's train function.
+
+        Raises:
+            TfwaveError: the model's step is none of one graph on one device.
+            EnforcerError: the pool has no limit, or a number is out of range.
+        """
+        del logs
+        _check(self.model)
+        with self._lock:
+            self._restore()
+            self._trained, self._before = self.model, self.model.train_function
+            self._steps = _FittedSteps(self.model, self._limit, self._sample_rows)
+            self.model.train_function = self._steps
+            self._frame = FitFrame.of_caller(on_end=self._restore)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Leave the model as it was."""
+        del logs
+        self._restore()
+
+    def _restore(self) -> None:
+        with self._lock:
+            if self._frame is not None:
+                self._frame.release()
+            if self._steps is not None:
+                self._plans = self._steps.plans
+                if self._trained.train_function is self._steps:
+                    self._trained.train_function = self._before
+            self._frame = self._steps = self._before = self._trained = None
+
+
+class _FittedSteps:
+    """Takes the place of `model.train_function`: an iterator of batches goes in, logs come out."""
+
+    def __init__(self, model: Any, limit: str | int | None, sample_rows: int | None) -> None:
+        tensorflow: Any = __import__("tensorflow")
+        self._model = model
+        step = tensorflow.function(partial(_with_loss, model), autograph=False)
+        self._fitted: FittedFunction = fit_memory(step, limit, sample_rows=sample_rows)
+        self._is_built = False
+
+    @property
+    def plans(self) -> Mapping[tuple[str, ...], Plan]:
+        return self._fitted.plans
+
+    def __call__(self, iterator: Iterator[Any]) -> Any:
+        """Train on a batch.
+
+        Raises:
+            StopIteration: there is none.
+            TfwaveError: the step cannot be traced, or does not fit.
+        """
+        batch = plain_batch(next(iterator))
+        if not self._is_built:
+            make_variables(self._model, batch_spec(iterator, batch))
+            self._is_built = True
+        logs, _ = self._fitted(batch)
+        return logs
+
+
+def _with_loss(model: Any, batch: Any) -> tuple[Any, list[Any]]:
+    """The model's step, and its loss: what Keras logs is a mean, which does not tell where the step turns."""
+    losses: list[Any] = []
+    compute_loss = model.compute_loss
+
+    @wraps(compute_loss)
+    def noted(*args: Any, **options: Any) -> Any:
+        losses.append(compute_loss(*args, **options))
+        return losses[-1]
+
+    there = "compute_loss" in vars(model)
+    model.compute_loss = noted
+    try:
+        return model.train_step(batch), losses
+    finally:
+        if there:
+            model.compute_loss = compute_loss
+        else:
+            del model.compute_loss
+
+
+def _check(model: Any) -> None:
+    check_keras(model)
+    for fault in _faults(model):
+        raise TfwaveError(f"the model '{model.name}' {fault}")
+
+
+def _faults(model: Any) -> Iterator[str]:
+    if model._distribute_strategy is not None:
+        yield f"belongs to a {type(model.distribute_strategy).__name__}: make it outside of strategies"
+    if model.steps_per_execution != 1:
+        yield "makes several steps at a time: compile(steps_per_execution=1)"
+    if model.run_eagerly:
+        yield "runs eagerly, and a plan is for a graph: compile(run_eagerly=False)"
+    if model.jit_compile:
+        yield "is compiled by XLA, which keeps what it likes: compile(jit_compile=False)"

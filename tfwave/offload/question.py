@@ -1,0 +1,78 @@
+"""Whether a captured step fits, and all that one wants to know then."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from tfwave.errors import PlanError
+from tfwave.memory.slots import room
+from tfwave.offload.batch import LargestBatch, largest_batch
+from tfwave.offload.captured import CapturedStep
+from tfwave.offload.fit import Fit, Policy, fit_step, least_limit
+from tfwave.offload.section import memory_section
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.memory import Memory
+from tfwave.plan.plan import Plan
+from tfwave.sizes import in_words
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether and how a captured step fits into a memory, by a policy; `other` is it at another batch."""
+
+    captured: CapturedStep
+    other: CapturedStep | None
+    limit: int
+    policy: Policy = Policy.GREEDY
+
+    @property
+    def usable(self) -> int:
+        """Of the limit, what the step may hold by the model."""
+        return room(self.limit, 1)
+
+    @cached_property
+    def fit(self) -> Fit | None:
+        """None if there is none."""
+        return fit_step(self.captured.step, self.usable, self.policy)
+
+    @cached_property
+    def least(self) -> int:
+        """The least limit, with the room that a pool needs besides."""
+        held = least_limit(self.captured.step)
+        return next(
+            size
+            for size in range(math.ceil(held / room(100, 1) * 100), 2 * held + 2)
+            if room(size, 1) >= held
+        )
+
+    @cached_property
+    def batch(self) -> LargestBatch:
+        """What would fit."""
+        other = self.other.step if self.other else None
+        return largest_batch(self.captured.step, self.usable, other)
+
+    @cached_property
+    def section(self) -> Memory | None:
+        """The fit, for a plan."""
+        if self.fit is None:
+            return None
+        return memory_section(self.fit, graph_print(self.captured.view), self.limit, self.least)
+
+    def plan(self) -> Plan:
+        """The fit as a plan.
+
+        Raises:
+            PlanError: it does not fit.
+        """
+        if self.section is None:
+            raise PlanError(f"there is nothing to plan: {self.refusal}")
+        return Plan(memory=self.section)
+
+    @property
+    def refusal(self) -> str:
+        """Why it does not fit."""
+        if self.limit < self.least:
+            return (
+                f"it does not fit into {in_words(self.limit)}: it needs {in_words(self.least)} at the least"
+            )
+        return f"the policy {self.policy} makes it fit into {in_words(self.limit)} in no order: take another policy"

@@ -1,0 +1,34 @@
+"""The rows of a batch: what its tensors have as many of as the first one."""
+
+from importlib import import_module
+from typing import Any
+
+from tfwave.errors import EnforcerError
+
+
+def rows_of(batch: tuple[Any, ...]) -> int:
+    """How many: the length of the first tensor or array that has one.
+
+    Raises:
+        EnforcerError: none has.
+    """
+    for leaf in _nest().flatten(batch):
+        if len(getattr(leaf, "shape", ())):
+            return int(leaf.shape[0])
+    raise EnforcerError("the step is called with no tensor that has rows: give it its batch")
+
+
+def first_rows(batch: tuple[Any, ...], rows: int, count: int | None) -> tuple[Any, ...]:
+    """The first `count`, of a batch that has more, of all that has as many rows as the batch."""
+    if count is None or count >= rows:
+        return batch
+
+    def cut(leaf: Any) -> Any:
+        shape: Any = getattr(leaf, "shape", ())
+        return leaf[:count] if len(shape) and int(shape[0]) == rows else leaf
+
+    return _nest().map_structure(cut, batch)
+
+
+def _nest() -> Any:
+    return import_module("tensorflow").nest
