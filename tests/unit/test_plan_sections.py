@@ -50,7 +50,19 @@ def memory() -> Memory:
         ),
     )
     places = (Place("a", 256, 256), Place("a", 0, 256), Place("f", 0, 512))
-    return Memory(graph_print(CHAIN), 1000, "greedy", tuple("abcdef"), away, 900, 2.5, 2.0, 800, places, 512)
+    return Memory(
+        graph_print(CHAIN),
+        1000,
+        "greedy",
+        tuple("abcdef"),
+        away,
+        900,
+        2.5,
+        2.0,
+        800,
+        places=places,
+        region_bytes=512,
+    )
 
 
 def full_plan() -> Plan:

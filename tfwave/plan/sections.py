@@ -97,8 +97,8 @@ def memory_of(message: plan_pb2.Memory) -> Memory:
         message.seconds,
         message.plain_seconds,
         message.least_bytes,
-        tuple(Place(place.op, place.offset, place.bytes) for place in message.places),
-        message.region_bytes,
+        places=tuple(Place(place.op, place.offset, place.bytes) for place in message.places),
+        region_bytes=message.region_bytes,
     )
 
 

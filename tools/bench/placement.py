@@ -95,6 +95,7 @@ def replayed(bundle: Any) -> dict[str, Any]:
 def served(session: Any, pool: Any, bundle: Any) -> dict[str, Any]:
     """The step in the planned pool: bytes as planned, the pool over the live peak, and the time it takes."""
     from tfwave.offload.placed import placed_section
+    from tools.bench.limited_models import RESET
 
     section = placed_section(bundle)
     seconds: dict[str, list[float]] = {"unplanned": [], "planned": []}
@@ -102,6 +103,7 @@ def served(session: Any, pool: Any, bundle: Any) -> dict[str, Any]:
     figures: Any = None
     for _ in range(BLOCKS):
         for mode in seconds:
+            session.run(RESET)
             if mode == "planned":
                 pool.install(section)
             took, lost = run(session)
@@ -120,10 +122,7 @@ def served(session: Any, pool: Any, bundle: Any) -> dict[str, Any]:
 
 
 def run(session: Any) -> tuple[list[float], tuple[bytes, ...]]:
-    """Seconds and losses of some steps from the beginning."""
-    from tools.bench.limited_models import RESET
-
-    session.run(RESET)
+    """Seconds and losses of some steps."""
     seconds: list[float] = []
     losses: list[bytes] = []
     for _ in range(TIMED):
