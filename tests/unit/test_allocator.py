@@ -11,10 +11,13 @@ from typing import Any, cast
 import pytest
 
 import tfwave
-from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.errors import EnforcerError, EnvironmentUnsupported, PlanError
+from tfwave.plan.placement import Placement
+from tfwave.plan.plan import Plan
 from tfwave.runtime import allocator as module
-from tfwave.runtime.allocator import AllocatorSettings, Device, one_region, set_up
+from tfwave.runtime.allocator import POOL, AllocatorSettings, Device, one_region, set_up
 from tfwave.runtime.gpu_memory import limit_gpus
+from tfwave.runtime.planned_pool import PlannedPool, open_pool
 
 MB = 1 << 20
 CPU = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": "256", "TF_ENABLE_ONEDNN_OPTS": "0"}
@@ -202,3 +205,23 @@ def test_a_cpu_takes_no_options_of_gpus_and_there_is_no_third_device() -> None:
         tfwave.colocate.limit_memory("512MiB", asynchronous=True)
     with pytest.raises(EnforcerError, match="no allocator for 'tpu': give 'cpu' or 'gpu'"):
         tfwave.colocate.limit_memory("512MiB", device=cast("Any", "tpu"))
+
+
+def test_a_planned_pool_comes_before_tensorflow_and_in_place_of_its_own(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(EnforcerError, match=r"a limit of 1 MiB is out of range: give 4 MiB or more"):
+        open_pool(MB)
+    environment[POOL] = "1"
+    with pytest.raises(EnvironmentUnsupported, match=f"{POOL} is '1', but it must be '0'"):
+        open_pool(64 * MB)
+    del environment[POOL]
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace())
+    with pytest.raises(EnforcerError, match="TensorFlow is already imported: open the planned pool before"):
+        open_pool(64 * MB)
+    assert POOL not in environment
+
+
+def test_a_plan_without_places_is_not_installed() -> None:
+    with pytest.raises(PlanError, match="the plan does not say where buffers lie"):
+        PlannedPool(None).install(Plan(placement=Placement(1)))

@@ -10,7 +10,9 @@ import pytest
 from tests.memory_steps import Step, bundle_of, declare, graph
 from tests.unit.conftest import Command
 from tfwave.bundle.bundle import Bundle, save_bundle
-from tfwave.plan.io import load_plan
+from tfwave.plan.io import load_plan, save_plan
+from tfwave.plan.placement import Placement
+from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT
 
 MIB = 2**20
@@ -146,3 +148,22 @@ def test_exact_without_scipy_names_the_extra(
 def test_help_has_examples(tfwave: Command) -> None:
     ran = tfwave("fit", "--help")
     assert (ran.code, "tfwave fit captured --memory 512MiB" in ran.out) == (0, True)
+
+
+def test_a_plan_is_placed_as_it_would_run(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    plan, other = tmp_path / "plan.json", tmp_path / "other.json"
+    assert tfwave("fit", captured, "--memory", "1GiB", "--policy", "dymem", "-o", plan).code == 0
+    placed = tfwave("memory", captured, "--placement", "--plan", plan, "--json")
+    traced = tfwave("memory", captured, "--placement", "--json")
+    assert (placed.code, placed.err) == (0, "")
+    document = json.loads(placed.out)
+    assert document["as"] == "planned"
+    assert document["allocations"] > json.loads(traced.out)["allocations"]
+    renamed = plan.read_text().replace('"db"', '"other"')
+    other.write_text(renamed)
+    assert (
+        "is for another step than that of the bundle"
+        in tfwave("memory", captured, "--placement", "--plan", other).err
+    )
+    save_plan(Plan(placement=Placement(1)), other)
+    assert "has no section memory" in tfwave("memory", captured, "--placement", "--plan", other).err

@@ -11,6 +11,7 @@ import pytest
 from tests.memory_steps import DEVICE, Step, bundle_of, graph
 from tests.unit.conftest import Command
 from tfwave.bundle.bundle import save_bundle
+from tfwave.plan.io import load_plan
 
 
 @pytest.fixture
@@ -137,3 +138,45 @@ def test_help_has_examples(tfwave: Command) -> None:
     assert ran.code == 0
     assert "Examples" in ran.out
     assert "tfwave memory captured --json" in ran.out
+
+
+def test_placement_shows_what_each_allocator_needs(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    plan, drawn = tmp_path / "plan.json", tmp_path / "placed.svg"
+    ran = tfwave("memory", captured, "--placement", "-o", plan, "--plot", drawn)
+    assert (ran.code, ran.err) == (0, "")
+    shown = " ".join(ran.out.split())
+    for text in (
+        "step 2 as traced; 3 allocations that it takes and gives back",
+        "2.9 MiB at once at most",
+        "│ bfc, one region │ 2.9 MiB │ 1.000 │",
+        "│ cnmem │ 3.3 MiB │ 1.167 │",
+        "│ offline │ 2.9 MiB │ 1.000 │",
+        f"written to '{plan}'",
+    ):
+        assert text in shown
+    memory = load_plan(plan).memory
+    assert memory is not None
+    assert (memory.policy, memory.order, memory.tensors) == ("placement", ("c", "a", "b", "loss", "g"), ())
+    assert sorted((place.op, place.bytes) for place in memory.places) == [
+        ("a", 500_224),
+        ("a", 2_000_128),
+        ("g", 1_000_192),
+    ]
+    assert memory.region_bytes == 3_000_320
+    assert b"offline placement" in drawn.read_bytes()
+
+
+def test_placement_as_json_names_each_way(tfwave: Command, captured: Path) -> None:
+    document = json.loads(tfwave("memory", captured, "--placement", "--json").out)
+    assert (document["as"], document["allocations"], document["live_peak_bytes"]) == ("traced", 3, 3_000_320)
+    placings = {each["placing"]: each for each in document["placings"]}
+    assert list(placings) == ["bfc", "bfc, one region", "best fit", "cnmem", "gtbm", "offline"]
+    assert placings["bfc"]["pool_bytes"] == 6 << 20
+    assert placings["offline"]["over_peak"] == 1
+
+
+def test_a_plan_is_for_placement_only(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    for option in ("-o", "--plan"):
+        ran = tfwave("memory", captured, option, tmp_path / "plan.json")
+        assert ran.code != 0
+        assert "--plan and -o are for --placement" in ran.err

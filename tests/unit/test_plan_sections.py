@@ -23,7 +23,7 @@ from tfwave.plan.groups import GroupedJob, OwnStep, Turn
 from tfwave.plan.io import load_plan, plan_json, save_plan
 from tfwave.plan.layers import LayerDevices, Layers
 from tfwave.plan.match import check_graph, parts_of_graph
-from tfwave.plan.memory import AwayTensor, Memory
+from tfwave.plan.memory import AwayTensor, Memory, Place
 from tfwave.plan.message import from_proto, to_dict, to_proto
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
@@ -50,7 +50,21 @@ def memory() -> Memory:
             ("b:0", "c:0"), 9, "recompute", after="c", gone="d", back="f", wanted="f", again=("b", "c")
         ),
     )
-    return Memory(graph_print(CHAIN), 1000, "greedy", tuple("abcdef"), away, 900, 2.5, 2.0, 800, ("b", "e"))
+    places = (Place("a", 256, 256), Place("a", 0, 256), Place("f", 0, 512))
+    return Memory(
+        graph_print(CHAIN),
+        1000,
+        "greedy",
+        tuple("abcdef"),
+        away,
+        900,
+        2.5,
+        2.0,
+        800,
+        chained=("b", "e"),
+        places=places,
+        region_bytes=512,
+    )
 
 
 def layers() -> Layers:
@@ -182,6 +196,14 @@ def test_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
             "does not leave after 'b' and come back before 'e'",
         ),
         (lambda d: d["memory"]["tensors"][1].update(again=["f"]), "ops that have not run before 'f'"),
+        (
+            lambda d: d["memory"]["places"][0].update(op="z"),
+            "a place for the op 'z', which is not in its order",
+        ),
+        (lambda d: d["memory"]["places"][0].update(bytes=0), "place of 0 bytes at 256 for the op 'a'"),
+        (lambda d: d["memory"]["places"][0].update(offset=-256), "place of 256 bytes at -256"),
+        (lambda d: d["memory"]["places"][0].update(offset=1), "no multiple of 256"),
+        (lambda d: d["memory"].update(region_bytes=511), "of 256 bytes at 256 .* its region of 511"),
         (lambda d: d["layers"].update(devices=0), "for 0 devices and a batch of 8"),
         (lambda d: d["layers"].update(limit=0.5), "limit is 0.5 x"),
         (lambda d: d["layers"].update(limit_of="step"), "of 'step', it must be one of layer, job"),

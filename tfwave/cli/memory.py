@@ -10,21 +10,38 @@ from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.cli.memory_plot import save_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.placement import PlacedStep, placed_step, save_placed_plot, show_placed
+from tfwave.cli.plan_file import PlanOutput, say_written, write_plan
+from tfwave.errors import PlanError
 from tfwave.memory.pool.step import least_pool
 from tfwave.memory.step import StepMemory, Tensor
+from tfwave.offload.placed import placed_section
+from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words
 
 
-def memory_command(
+def memory_command(  # noqa: PLR0913, PLR0917
     bundle: Annotated[Path, typer.Argument(help="A capture bundle.", metavar="BUNDLE")],
     device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
     top: Annotated[int, typer.Option(min=1, help="How many tensors to show.")] = 20,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve to a file (.png or .svg).")] = None,
+    placement: Annotated[
+        bool,
+        typer.Option("--placement", help="Show which pool each way of placing the step's bytes needs."),
+    ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="With --placement: the step as the section memory of this plan has it run."),
+    ] = None,
+    output: PlanOutput = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a captured step holds in memory: the peak, the least pool, the curve, and the largest tensors.
 
-    Of several captured steps, that with the highest peak is shown.
+    Of several captured steps, that with the highest peak is shown. With --placement: which pool TensorFlow's
+    allocator (bfc), best fit, CNMeM, GTBM and an offline placement need for it, and U_f, the share of what is free
+    that is too small for a request; -o then writes where the offline placement lets the captured step's bytes lie,
+    for tfwave.colocate.planned_pool.
 
     [bold]Examples[/bold]
 
@@ -33,9 +50,19 @@ def memory_command(
       tfwave memory captured --top 5 --plot memory.png
 
       tfwave memory captured --json
+
+      tfwave memory captured --placement --plot placed.png -o plan.json
     """
     loaded = load_bundle(bundle)
     found = captured_memory(loaded, device)
+    if placement:
+        _place(placed_step(loaded, found, device, plan), plot, as_json=as_json)
+        write_plan(lambda: Plan(memory=placed_section(loaded, device)), output, None)
+        if not as_json:
+            say_written(output)
+        return
+    if plan is not None or output is not None:
+        raise PlanError("--plan and -o are for --placement: give that, too")
     if plot is not None:
         save_plot(found.memory, plot)
     if as_json:
@@ -44,6 +71,12 @@ def memory_command(
     _print(loaded, found, top)
     if plot is not None:
         console.print(f"drawn to '{plot}'")
+
+
+def _place(step: PlacedStep, plot: Path | None, *, as_json: bool) -> None:
+    if plot is not None:
+        save_placed_plot(step, plot)
+    show_placed(step, as_json=as_json)
 
 
 def _largest(memory: StepMemory, top: int) -> Sequence[Tensor]:

@@ -8,6 +8,7 @@ from tfwave.colocate.job import Job as Job
 from tfwave.colocate.job import SessionStep as SessionStep
 from tfwave.colocate.limits import gpu_options as gpu_options
 from tfwave.colocate.limits import limit_memory as limit_memory
+from tfwave.colocate.limits import planned_pool as planned_pool
 from tfwave.colocate.pool import Pool as Pool
 from tfwave.colocate.profile import captured_step as captured_step
 from tfwave.colocate.results import JobResult as JobResult

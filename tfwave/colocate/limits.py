@@ -5,6 +5,7 @@ from typing import Any, Literal, cast
 from tfwave.runtime.allocator import AllocatorSettings, Device, one_region, set_up
 from tfwave.runtime.gpu_memory import gpu_options as options_of
 from tfwave.runtime.gpu_memory import limit_gpus
+from tfwave.runtime.planned_pool import PlannedPool, open_pool
 from tfwave.sizes import parse_size
 
 
@@ -36,6 +37,23 @@ def limit_memory(
     settings = AllocatorSettings(parse_size(limit), cast("Device", device), growth, asynchronous)
     said = set_up(settings)
     return (*said, one_region()) if settings.device == Device.CPU else (*said, *limit_gpus(settings))
+
+
+def planned_pool(limit: str | int) -> PlannedPool:
+    """Give this process a CPU pool of so many bytes, as "512MiB", in which a step's buffers can lie as planned.
+
+    In place of `limit_memory`, and like that before TensorFlow is imported. Capture a step in it, have its buffers
+    placed (``tfwave memory BUNDLE --placement -o plan.json``), and install that plan; what it does not know lies
+    elsewhere in the pool. Steps give the same results, bit for bit. A step's ops should begin in the order in which
+    they were captured: in one thread (``inter_op_parallelism_threads=1``), or as a plan chains them; what finds its
+    place taken lies elsewhere, and `PlannedPool.figures` counts it. `tfwave.colocate.run` takes other pools only.
+
+    Raises:
+        EnforcerError: TensorFlow is already imported, the limit is under 4 MiB, or it does not use the pool.
+        EnvironmentUnsupported: a variable has another value, or the native library cannot be had.
+        PlanError: it is no size.
+    """
+    return open_pool(parse_size(limit))
 
 
 def gpu_options(

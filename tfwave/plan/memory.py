@@ -9,6 +9,8 @@ from tfwave.plan.fingerprint import GraphPrint
 
 OFFLOAD, RECOMPUTE = "offload", "recompute"
 METHODS = (OFFLOAD, RECOMPUTE)
+PIECE = 256
+"""Bytes: places begin at a multiple of these."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,18 @@ class AwayTensor:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Bytes of the region in which a step's buffers lie that an op may use, for an output or for its scratch.
+
+    Those of ops may overlap: what lies there one after the other.
+    """
+
+    op: str
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Memory:
     """How a step keeps to a limited memory (Dymem, thesis chapter 4), and what that promises.
 
@@ -53,10 +67,13 @@ class Memory:
         plain_seconds: predicted: of a step in this order if all is kept.
         least_bytes: the least limit at which the step still fits.
         chained: of the order, in turn: the ops that move the peak, which keep their turn.
+        places: where its buffers lie, where that was decided; several of one op as it takes them.
+        region_bytes: that the places take.
 
     Raises:
         PlanError: a peak above the limit, an op or a tensor twice, or a tensor of an unknown method, without bytes,
-            or whose ops are not in the order, or not in this turn; an op that keeps another turn; names it.
+            or whose ops are not in the order, or not in this turn; an op that keeps another turn; or a place that is
+            not in the region, or of no such op; names it.
     """
 
     graph: GraphPrint
@@ -69,6 +86,8 @@ class Memory:
     plain_seconds: float
     least_bytes: int
     chained: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    region_bytes: int = 0
 
     def __post_init__(self) -> None:
         """Hold what every reader relies on."""
@@ -92,6 +111,8 @@ class Memory:
                 if name in named:
                     raise PlanError(f"the plan has the tensor '{name}' away twice")
                 named.add(name)
+        for place in self.places:
+            _check_place(place, places, self.region_bytes)
 
     def away(self, method: str) -> tuple[AwayTensor, ...]:
         """What comes back in this way."""
@@ -126,3 +147,13 @@ def _check(tensor: AwayTensor, places: Mapping[str, int]) -> None:
         )
     if any(places[op] >= back for op in tensor.again):
         raise PlanError(f"{what} is made by ops that have not run before '{tensor.back}'")
+
+
+def _check_place(place: Place, ops: Mapping[str, int], region: int) -> None:
+    if place.op not in ops:
+        raise PlanError(f"the plan has a place for the op '{place.op}', which is not in its order")
+    if place.bytes < 1 or place.offset < 0 or place.offset % PIECE or place.offset + place.bytes > region:
+        raise PlanError(
+            f"the plan's place of {place.bytes} bytes at {place.offset} for the op '{place.op}' is not in its "
+            f"region of {region} bytes, or no multiple of {PIECE}"
+        )

@@ -6,7 +6,7 @@ from typing import Any
 from tfwave.plan.fingerprint import GraphPrint
 from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, PlannedJob, Turn
 from tfwave.plan.layers import LayerDevices, Layers
-from tfwave.plan.memory import AwayTensor, Memory
+from tfwave.plan.memory import AwayTensor, Memory, Place
 from tfwave.plan.placement import Placement
 from tfwave.plan.waves import Waves
 from tfwave.proto import plan_pb2
@@ -81,7 +81,9 @@ def memory_dict(memory: Memory) -> dict[str, Any]:
     """A step in a limited memory."""
     tensors = [vars(t) | {"names": list(t.names), "again": list(t.again)} for t in memory.tensors]
     plain = {"graph": graph_dict(memory.graph), "order": list(memory.order), "tensors": tensors}
-    return vars(memory) | plain | {"chained": list(memory.chained)}
+    lists = {"chained": list(memory.chained), "places": [vars(place) for place in memory.places]}
+    found = vars(memory) | plain | lists
+    return found if memory.places else {k: v for k, v in found.items() if k not in {"places", "region_bytes"}}
 
 
 def memory_of(message: plan_pb2.Memory) -> Memory:
@@ -96,7 +98,9 @@ def memory_of(message: plan_pb2.Memory) -> Memory:
         message.seconds,
         message.plain_seconds,
         message.least_bytes,
-        tuple(message.chained),
+        chained=tuple(message.chained),
+        places=tuple(Place(place.op, place.offset, place.bytes) for place in message.places),
+        region_bytes=message.region_bytes,
     )
 
 

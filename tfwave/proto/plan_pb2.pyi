@@ -237,7 +237,7 @@ class Placement(_message.Message):
     def __init__(self, servers: _Optional[int] = ..., variables: _Optional[_Mapping[str, int]] = ..., bytes: _Optional[_Iterable[int]] = ..., bound_bytes: _Optional[int] = ...) -> None: ...
 
 class Memory(_message.Message):
-    __slots__ = ("graph", "limit_bytes", "policy", "order", "tensors", "peak_bytes", "seconds", "plain_seconds", "least_bytes", "chained")
+    __slots__ = ("graph", "limit_bytes", "policy", "order", "tensors", "peak_bytes", "seconds", "plain_seconds", "least_bytes", "chained", "places", "region_bytes")
     GRAPH_FIELD_NUMBER: _ClassVar[int]
     LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +248,8 @@ class Memory(_message.Message):
     PLAIN_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LEAST_BYTES_FIELD_NUMBER: _ClassVar[int]
     CHAINED_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    REGION_BYTES_FIELD_NUMBER: _ClassVar[int]
     graph: GraphPrint
     limit_bytes: int
     policy: str
@@ -258,7 +260,19 @@ class Memory(_message.Message):
     plain_seconds: float
     least_bytes: int
     chained: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., limit_bytes: _Optional[int] = ..., policy: _Optional[str] = ..., order: _Optional[_Iterable[str]] = ..., tensors: _Optional[_Iterable[_Union[AwayTensor, _Mapping]]] = ..., peak_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., plain_seconds: _Optional[float] = ..., least_bytes: _Optional[int] = ..., chained: _Optional[_Iterable[str]] = ...) -> None: ...
+    places: _containers.RepeatedCompositeFieldContainer[Place]
+    region_bytes: int
+    def __init__(self, graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., limit_bytes: _Optional[int] = ..., policy: _Optional[str] = ..., order: _Optional[_Iterable[str]] = ..., tensors: _Optional[_Iterable[_Union[AwayTensor, _Mapping]]] = ..., peak_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., plain_seconds: _Optional[float] = ..., least_bytes: _Optional[int] = ..., chained: _Optional[_Iterable[str]] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., region_bytes: _Optional[int] = ...) -> None: ...
+
+class Place(_message.Message):
+    __slots__ = ("op", "offset", "bytes")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    op: str
+    offset: int
+    bytes: int
+    def __init__(self, op: _Optional[str] = ..., offset: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class AwayTensor(_message.Message):
     __slots__ = ("names", "bytes", "method", "after", "gone", "back", "wanted", "again")

@@ -91,6 +91,16 @@ def set_up(settings: AllocatorSettings) -> tuple[str, ...]:
         EnvironmentUnsupported: a variable has another value.
     """
     wanted = _cpu_variables(settings) if settings.device == Device.CPU else _gpu_variables(settings)
+    set_variables(wanted)
+    return say(_said(settings, wanted))
+
+
+def set_variables(wanted: Mapping[str, str | None]) -> None:
+    """Set what TensorFlow reads when it starts, where it is not set; None: must not be.
+
+    Raises:
+        EnforcerError, EnvironmentUnsupported: as `set_up`.
+    """
     for name, value in wanted.items():
         _check_variable(name, value)
     missing = {name: value for name, value in wanted.items() if value is not None and name not in os.environ}
@@ -99,7 +109,6 @@ def set_up(settings: AllocatorSettings) -> tuple[str, ...]:
             f"TensorFlow is already imported without {' and '.join(missing)}: set the allocator up before"
         )
     os.environ.update(missing)
-    return say(_said(settings, wanted))
 
 
 def one_region() -> str:

@@ -202,6 +202,21 @@ def lstm(net: Network) -> Any:
     return net.classified(output)
 
 
+def unet(net: Network) -> Any:
+    """Three levels down and up again; each level's result waits for its way up."""
+    x, waiting = net.images(), list[Any]()
+    for width in (16, 32, 64):
+        x = net.conv(net.conv(x, width, 3), width, 3)
+        waiting.append(x)
+        x = net.tf.nn.max_pool2d(x, 2, 2, "SAME")
+    x = net.conv(x, 128, 3)
+    for before in reversed(waiting):
+        side, width = before.shape[1:3], before.shape[-1]
+        x = net.conv(net.tf.image.resize(x, side, "nearest"), width, 3)
+        x = net.conv(net.tf.concat([before, x], -1), width, 3)
+    return net.classified(net.tf.reduce_mean(x, [1, 2]))
+
+
 MODELS: dict[str, Callable[[Network], Any]] = {
     "resnet": resnet,
     "inception": inception,
@@ -211,6 +226,7 @@ MODELS: dict[str, Callable[[Network], Any]] = {
     "drawn_bert": drawn_bert,
     "vgg": vgg,
     "lstm": lstm,
+    "unet": unet,
 }
 LOSS, TRAIN, RESET = "loss", "train", "reset"
 """The names of a step's loss, and of the nodes that train, and give all variables their first values."""

@@ -1,6 +1,6 @@
 """Run benchmarks, and keep what they say with the machine that they ran on, in tools/bench/results/.
 
-tools/bench/record.py                      what needs no network: simulator, search, waves, barriers, merged jobs
+tools/bench/record.py                      without a network: simulator, search, waves, barriers, merged, placement
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
 tools/bench/record.py keras_fit            a Keras model on a rate-limited link: ten minutes, root, and quiet
 tools/bench/record.py keras_embedding      a Keras model with a large table on such a link: minutes, root
@@ -102,6 +102,7 @@ RECORDS: dict[str, list[list[str]]] = {
     ],
     "keras_fit": [["keras_fit.py"]],
     "keras_embedding": [["keras_embedding.py"]],
+    "placement": [["placement.py"]],
     "merged": [["merged.py", "--limit", "216MiB", "--job", "resnet=16", "--job", "bert=24", "--json"]],
     "tick_tock": [
         ["tick_tock.py", "--parts", "offset", "auto"],
@@ -116,7 +117,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ),
     ],
 }
-WITHOUT_NETWORK = ("simulator", "search", "waves", "barrier", "merged")
+WITHOUT_NETWORK = ("simulator", "search", "waves", "barrier", "merged", "placement")
 
 
 def machine() -> dict[str, object]:

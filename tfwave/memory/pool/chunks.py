@@ -49,6 +49,11 @@ class FreeChunks:
         """The size of the largest chunk, 0 without any."""
         return max((sizes[-1][0] for sizes in self._sizes.values()), default=0)
 
+    def ending_at(self, address: int) -> int:
+        """The bytes of the chunk that ends there, 0 without one."""
+        chunk = self._by_end.get(address)
+        return chunk.size if chunk else 0
+
     def best(self, size: int, kinds: Iterable[frozenset[int]]) -> Chunk | None:
         """The smallest chunk of these kinds that has so many bytes; of equal ones that of the lowest address."""
         found: list[tuple[int, int]] = []

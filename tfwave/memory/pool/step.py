@@ -43,7 +43,7 @@ def step_events(memory: StepMemory) -> Iterator[Event]:
     An op takes its outputs and its scratch when it begins. At its end its scratch is free, and what dies with it.
     """
     born, dying = _lives(memory)
-    for op, begins in _moments(memory):
+    for op, begins in moments(memory):
         scratch = memory.profile.ops[op].scratch
         if begins:
             yield from (Allocate(f"tensor {t}", _STREAM, memory.tensors[t].bytes) for t in born[op])
@@ -67,7 +67,7 @@ def _lives(memory: StepMemory) -> tuple[dict[int, list[int]], dict[int, list[int
     return born, dying
 
 
-def _moments(memory: StepMemory) -> Iterable[tuple[int, bool]]:
+def moments(memory: StepMemory) -> Iterable[tuple[int, bool]]:
     """Ops by when they begin (True) and end; of one instant, ends come first, but for those of no duration."""
     moments: list[tuple[float, int, int]] = []
     for op, (begin, end) in enumerate(zip(memory.begins, memory.ends, strict=True)):

@@ -1,0 +1,65 @@
+"""When a step takes which bytes, and until when."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tfwave.memory.pool.pools import ALIGNMENT
+from tfwave.memory.pool.step import moments
+from tfwave.memory.step import StepMemory
+
+
+@dataclass(frozen=True)
+class Life:
+    """Bytes that an op takes, as an output or for its scratch.
+
+    Attributes:
+        op: the node that takes them.
+        bytes: whole pieces of TensorFlow's 256 bytes.
+        born: the moment at which they are taken; moments are numbered, and in each one op begins or ends.
+        dies: that from which on they are free; later than `born`.
+    """
+
+    op: str
+    bytes: int
+    born: int
+    dies: int
+
+
+def life(op: str, size: int, born: int, dies: int) -> Life:
+    """One of so many bytes, rounded up; it lasts for a moment at least."""
+    return Life(op, size + -size % ALIGNMENT, born, max(dies, born + 1))
+
+
+def traced_lives(memory: StepMemory) -> tuple[Life, ...]:
+    """Those of a traced step, in the order in which they begin, by the times of its ops.
+
+    An op takes its outputs and its scratch when it begins. At its end its scratch is free, and what dies with it.
+    What outlives the step, such as a variable's new value, lies elsewhere.
+    """
+    return tuple(sorted(_traced(memory), key=lambda found: (found.born, -found.bytes)))
+
+
+def _traced(memory: StepMemory) -> Iterator[Life]:
+    begins: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for moment, (op, is_begin) in enumerate(moments(memory)):
+        (begins if is_begin else ends)[op] = moment
+    ops = memory.profile.ops
+    for tensor in memory.tensors:
+        if tensor.bytes and tensor.dies is not None:
+            yield life(ops[tensor.born].node, tensor.bytes, begins[tensor.born], ends[tensor.dies])
+    for number, op in enumerate(ops):
+        if op.scratch:
+            yield life(op.node, op.scratch, begins[number], ends[number])
+
+
+def live_peak(lives: Sequence[Life]) -> int:
+    """The most bytes that are held at once."""
+    changes = sorted(
+        [(each.born, 1, each.bytes) for each in lives] + [(each.dies, 0, -each.bytes) for each in lives]
+    )
+    held = most = 0
+    for _, _, change in changes:
+        held += change
+        most = max(most, held)
+    return most

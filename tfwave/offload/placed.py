@@ -1,0 +1,109 @@
+"""Where the buffers of a captured step shall lie, as the section of a plan."""
+
+from collections.abc import Iterator, Sequence
+
+from tfwave.bundle.bundle import Bundle
+from tfwave.bundle.memory import CapturedMemory, captured_memory
+from tfwave.memory.pool.lives import Life, life, live_peak, traced_lives
+from tfwave.memory.pool.placement import place_offline
+from tfwave.offload.step import TrainingStep
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.memory import AwayTensor, Memory, Place
+
+POLICY = "placement"
+SMALLEST_SHARE = 1e-4
+"""Of the live peak: less than this lies elsewhere, as a few bytes that are held longer than in the trace would keep
+what is large from its place."""
+
+
+def placed_section(bundle: Bundle, device: str | None = None) -> Memory:
+    """The places of all that the captured step takes and gives back; nothing is away, the order is the traced one.
+
+    Raises:
+        BundleError: as `captured_memory`.
+    """
+    found = captured_memory(bundle, device)
+    traced = traced_lives(found.memory)
+    lives = [each for each in traced if each.bytes >= SMALLEST_SHARE * live_peak(traced)]
+    placed = place_offline(lives)
+    besides = max(1, found.memory.profile.resident + max(0, found.others or 0))
+    places = [Place(each.op, start, each.bytes) for each, (start, _) in zip(lives, placed.spans, strict=True)]
+    seconds = found.memory.seconds
+    peak = besides + live_peak(lives)
+    return Memory(
+        graph=graph_print(bundle.view),
+        limit_bytes=besides + placed.size,
+        policy=POLICY,
+        order=_order(found),
+        tensors=(),
+        peak_bytes=peak,
+        seconds=seconds,
+        plain_seconds=seconds,
+        least_bytes=peak,
+        places=tuple(places),
+        region_bytes=placed.size,
+    )
+
+
+def _order(found: CapturedMemory) -> tuple[str, ...]:
+    """By when each began first."""
+    return tuple(dict.fromkeys(op.node for op in found.memory.profile.ops))
+
+
+def planned_lives(step: TrainingStep, plan: Memory) -> tuple[Life, ...]:
+    """What a training step takes if it runs as a plan says: op after op, in the plan's order.
+
+    1. What is away is free from the op on that needs its bytes, and is taken anew before the op that it comes back
+       for, under that op's name.
+    2. Before the op that what ops make again is for, they take the most of their scratch, and all else that they
+       make.
+    """
+    return tuple(sorted(_Planned(step, plan).lives(), key=lambda found: (found.born, -found.bytes)))
+
+
+class _Planned:
+    def __init__(self, step: TrainingStep, plan: Memory) -> None:
+        self._step = step
+        self._plan = plan
+        self._ops = {op.node: number for number, op in enumerate(step.ops)}
+        self._places = {name: place for place, name in enumerate(plan.order)}
+        self._away = {name: tensor for tensor in plan.tensors for name in tensor.names}
+
+    def lives(self) -> Iterator[Life]:
+        for op in self._step.ops:
+            if op.scratch:
+                place = self._places[op.node]
+                yield life(op.node, op.scratch, 2 * place, 2 * place + 1)
+        for number, buffer in enumerate(self._step.buffers):
+            if buffer.bytes and not buffer.stays:
+                yield from self._of_buffer(number)
+        for tensor in self._plan.tensors:
+            yield from self._again(tensor)
+
+    def _of_buffer(self, number: int) -> Iterator[Life]:
+        buffer = self._step.buffers[number]
+        born, dies = self._span(buffer.uses)
+        name = self._step.ops[buffer.writers[0]].node
+        away = next((self._away[n] for n in buffer.names if n in self._away), None)
+        if away is None:
+            yield life(name, buffer.bytes, born, dies)
+            return
+        yield life(name, buffer.bytes, born, 2 * self._places[away.gone])
+        yield life(away.back, buffer.bytes, 2 * self._places[away.back], dies)
+
+    def _again(self, tensor: AwayTensor) -> Iterator[Life]:
+        """Case 2."""
+        at = 2 * self._places[tensor.back]
+        again = {self._ops[name] for name in tensor.again}
+        most = max(
+            (self._step.ops[number] for number in sorted(again)), key=lambda op: op.scratch, default=None
+        )
+        if most is not None and most.scratch:
+            yield life(most.node, most.scratch, at, at + 1)
+        for buffer in self._step.buffers:
+            if again & set(buffer.writers) and buffer.bytes and buffer.names != tensor.names:
+                yield life(self._step.ops[buffer.writers[0]].node, buffer.bytes, at, at + 1)
+
+    def _span(self, uses: Sequence[int]) -> tuple[int, int]:
+        places = [self._places[self._step.ops[use].node] for use in uses]
+        return 2 * min(places), 2 * max(places) + 1

@@ -1,0 +1,166 @@
+"""A pool of the CPU in which the buffers of a step lie where a plan says.
+
+The library's allocator takes the place of TensorFlow's. It knows for which op it is asked, as TensorFlow tells the
+thread that asks (`ScopedMemoryDebugAnnotation`); what the plan does not know lies elsewhere in the same pool.
+"""
+
+import ctypes
+import sys
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import Any
+
+from tfwave.errors import EnforcerError, PlanError
+from tfwave.plan.memory import Memory
+from tfwave.plan.plan import Plan
+from tfwave.runtime import native
+from tfwave.runtime.allocator import LEAST_LIMIT, ONEDNN, POOL, say, set_variables
+from tfwave.sizes import in_words
+
+_MESSAGE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class PlannedPoolFigures:
+    """What a planned pool has counted since its plan was installed.
+
+    Attributes:
+        served: buffers that lie where the plan says; each count is followed by that of bytes.
+        unknown: those for which the plan has no place, or none so large.
+        conflicts: those in whose place something else lay: they lie elsewhere.
+        live: those of the served ones that are held now.
+        reach: the end of the last byte of the region that was ever used.
+        region: bytes of it.
+        elsewhere_before: bytes that were held outside it when the plan was installed, such as variables.
+        elsewhere_most: bytes that were held outside it at most.
+        together_most: bytes that were held at most, in it and outside.
+    """
+
+    served: int
+    served_bytes: int
+    unknown: int
+    unknown_bytes: int
+    conflicts: int
+    conflict_bytes: int
+    live: int
+    live_bytes: int
+    reach: int
+    region: int
+    elsewhere_before: int
+    elsewhere_most: int
+    together_most: int
+
+    @property
+    def served_share(self) -> float:
+        """Of all bytes that were asked for; 1 if none were."""
+        asked = self.served_bytes + self.unknown_bytes + self.conflict_bytes
+        return self.served_bytes / asked if asked else 1.0
+
+    @property
+    def live_peak(self) -> int:
+        """Bytes: the most that steps held at once, above what was there before."""
+        return self.together_most - self.elsewhere_before
+
+    @property
+    def pool_bytes(self) -> int:
+        """That steps took of the pool: the region, and what lay elsewhere at most."""
+        return self.region + self.elsewhere_most - self.elsewhere_before
+
+
+class _Place(ctypes.Structure):
+    _fields_ = [("op", ctypes.c_char_p), ("offset", ctypes.c_int64), ("bytes", ctypes.c_int64)]
+
+
+class _Counters(ctypes.Structure):
+    _fields_ = [(field.name, ctypes.c_int64) for field in fields(PlannedPoolFigures)]
+
+
+class PlannedPool:
+    """The pool of this process; make it by `open_pool`.
+
+    Without a plan it is TensorFlow's own allocator, in one piece, that gives just what is asked for.
+    """
+
+    def __init__(self, library: Any) -> None:
+        """Of the loaded library."""
+        self._library = library
+
+    def install(self, plan: Plan | Memory) -> None:
+        """From now on, let buffers lie where the plan's section `memory` says, in place of the plan before.
+
+        A step of another graph finds no place under its ops' names, and lies elsewhere.
+
+        Raises:
+            PlanError: the plan has no places.
+            EnforcerError: the pool has no room for them in one piece, or steps still hold places of the plan
+                before.
+        """
+        memory = plan.memory if isinstance(plan, Plan) else plan
+        if memory is None or not memory.places:
+            raise PlanError(
+                "the plan does not say where buffers lie: make it by tfwave memory BUNDLE --placement -o"
+            )
+        places = (_Place * len(memory.places))(
+            *(_Place(place.op.encode(), place.offset, place.bytes) for place in memory.places)
+        )
+        self._call(
+            "tfwave_pool_install", places, ctypes.c_int64(len(places)), ctypes.c_int64(memory.region_bytes)
+        )
+
+    def remove(self) -> None:
+        """From now on, all lies elsewhere; the region is free once nothing lies in it."""
+        self._call("tfwave_pool_remove")
+
+    def figures(self) -> PlannedPoolFigures:
+        """What was counted."""
+        counters = _Counters()
+        self._call("tfwave_pool_figures", ctypes.byref(counters))
+        return PlannedPoolFigures(
+            **{field.name: getattr(counters, field.name) for field in fields(PlannedPoolFigures)}
+        )
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        _call(self._library, name, *arguments)
+
+
+def open_pool(limit_bytes: int) -> PlannedPool:
+    """Make a pool of so many bytes the CPU's, before anything is allocated; imports TensorFlow.
+
+    oneDNN is turned off, as it crashes where a pool runs out.
+
+    Raises:
+        EnforcerError: TensorFlow is already imported, the limit is under 4 MiB, or it does not use the pool.
+        EnvironmentUnsupported: a variable has another value, or the native library cannot be had.
+    """
+    if limit_bytes < LEAST_LIMIT:
+        raise EnforcerError(
+            f"a limit of {in_words(limit_bytes)} is out of range: give {in_words(LEAST_LIMIT)} or more"
+        )
+    if "tensorflow" in sys.modules:
+        raise EnforcerError("TensorFlow is already imported: open the planned pool before")
+    wanted = {POOL: "0", ONEDNN: "0"}
+    set_variables(wanted)
+    library = native.load()
+    _call(library, "tfwave_pool_open", ctypes.c_int64(limit_bytes))
+    _ask_once()
+    used = ctypes.c_int32()
+    _call(library, "tfwave_pool_is_used", ctypes.byref(used))
+    if not used.value:
+        raise EnforcerError(
+            "TensorFlow does not use the planned pool: this build brings an allocator of its own; use limit_memory"
+        )
+    said = " ".join(f"{name}={value}" for name, value in wanted.items())
+    say([f"planned CPU pool of {in_words(limit_bytes)}: {said}"])
+    return PlannedPool(library)
+
+
+def _ask_once() -> None:
+    tf: Any = import_module("tensorflow")
+    with tf.init_scope(), tf.device("/device:CPU:0"):
+        tf.raw_ops.Empty(shape=[1024], dtype=tf.float32)
+
+
+def _call(library: Any, name: str, *arguments: Any) -> None:
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    if getattr(library, name)(*arguments, message, ctypes.c_int64(_MESSAGE_BYTES)):
+        raise EnforcerError(message.value.decode(errors="replace"))
