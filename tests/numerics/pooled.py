@@ -106,6 +106,21 @@ def changed_within() -> list[float]:
     return list(life.result(0.0).values)
 
 
+def held_by_handles() -> list[int]:
+    """What is in the pool besides, behind each of two jobs that have ended, while their handles are kept."""
+    gc.collect()
+    before, found, handles = pool_in_use(), list[int](), list[Handle]()
+    with Pool() as pool:
+        for number, kind in enumerate((Trained, Session)):
+            model = kind(number)
+            handles.append(pool.add(Job("ends", model.step, batches(number, FEW_STEPS))))
+            del model
+            handles[-1].result()
+            gc.collect()
+            found.append(pool_in_use() - before)
+    return found
+
+
 class Small:
     """Infers; notes what it waited in each step, and how long that took besides."""
 
@@ -165,7 +180,11 @@ def in_turn_plan(plan: Plan) -> Plan:
 
 
 def main() -> None:
-    found: dict[str, Any] = {"breathing": breathing(), "changed within": changed_within()}
+    found: dict[str, Any] = {
+        "held by handles": held_by_handles(),
+        "breathing": breathing(),
+        "changed within": changed_within(),
+    }
     gc.collect()
     planned, _ = beside_training(5, None)
     for priority in (0, 5):

@@ -39,6 +39,10 @@ def test_a_step_that_waits_stays_what_it_was_when_the_job_is_changed(found: dict
     assert found["changed within"] == [1.0, 2.0]
 
 
+def test_the_handle_of_a_job_that_ended_keeps_nothing_in_the_pool(found: dict[str, Any]) -> None:
+    assert found["held by handles"] == [0, 0]
+
+
 def test_a_small_job_of_a_higher_priority_waits_for_memory_only(found: dict[str, Any]) -> None:
     """Planned in turn beside a training, with room for both; of equal priority, it waits for the other's steps."""
     first, equal = found["priority 5"], found["priority 0"]

@@ -5,6 +5,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
@@ -110,6 +111,12 @@ class Life:
         """End the job, and say so."""
         self.ended, self.error = True, error
         _log.warning("tfwave: the job '%s' failed after %d steps: %s", self.job.name, self.steps, error)
+
+    def close(self) -> None:
+        """Let go of the step and of the batches: what a model has in the pool goes, though a handle is kept."""
+        self._made = self._wanted = self.changes, None
+        self._batches = iter(())
+        self.job = replace(self.job, step=None, batches=())
 
     def result(self, waited_seconds: float) -> JobResult:
         """So far."""

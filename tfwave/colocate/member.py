@@ -116,12 +116,13 @@ class Member:
             self._leave()
 
     def _leave(self) -> None:
-        for shape in self._shapes.values():
-            shape.close()
         in_words_only(self._life.error)
         try:
             if not self._arrived and self._cohort:
                 self._cohort.arrive()
+            self._close_shapes()
+            self._cohort = None
+            self._life.close()
             self._sharing.leave(self._life)
         finally:
             self._ended.set()
@@ -157,10 +158,12 @@ class Member:
 
     def _forget(self) -> None:
         """The step was changed."""
-        for shape in self._shapes.values():
-            shape.close()
-        self._shapes.clear()
+        self._close_shapes()
         self._sharing.leave(self._life)
+
+    def _close_shapes(self) -> None:
+        while self._shapes:
+            self._shapes.popitem()[1].close()
 
     def _take_in(self, shape: Shape) -> None:
         self._bundle = self._bundle or shape.bundle

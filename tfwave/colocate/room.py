@@ -73,6 +73,7 @@ class Room:
 
     def close(self) -> None:
         """Nothing asks any more; another ledger can be opened."""
+        self._inside = frozenset()
         if self._ledger.is_open:
             self._closed = self.figures()
             self._ledger.close()

@@ -1,5 +1,6 @@
 """What the jobs of a pool share: who runs, who has what room, and the plan."""
 
+import gc
 import logging
 import threading
 import time
@@ -70,9 +71,14 @@ class Sharing:
                     shape.refusal = error
 
     def leave(self, life: Life) -> None:
-        """A job has ended, or has another step: what it had counts no more, but for what stays in the pool."""
+        """A job has ended, or has another step: what it had counts no more, but for what stays in the pool.
+
+        Its instances hold constants there: what knows a `tf.function` knows itself, and goes when it is collected.
+        """
         with self._planning, self.gate.alone():
             self._shapes = [shape for shape in self._shapes if shape.life is not life]
+            self.room.close()
+            gc.collect()
             self._open()
 
     def _alone(self, shape: Shape, batch: tuple[Any, ...]) -> Any:
