@@ -118,9 +118,11 @@ class Life:
         self._batches = iter(())
         self.job = replace(self.job, step=None, batches=())
 
-    def result(self, waited_seconds: float) -> JobResult:
+    def result(self, waited_seconds: float, latency_p95_seconds: float | None = None) -> JobResult:
         """So far."""
-        return JobResult(self.steps, tuple(self._values), self._seconds, waited_seconds, self.error)
+        return JobResult(
+            self.steps, tuple(self._values), self._seconds, waited_seconds, self.error, latency_p95_seconds
+        )
 
     def _advance(self, run: Run) -> bool:
         for batch in self._batches:
