@@ -107,9 +107,16 @@ class Sharing:
             )
 
     def _open(self, newcomer: Shape | None = None) -> None:
-        """A newcomer that has no room there, or leaves too little, has come in vain."""
+        """A newcomer that has no room there, or leaves too little, has come in vain.
+
+        That is looked at twice: models whose jobs have ended may wait to be collected.
+        """
         shapes = [shape for shape in self._shapes if shape.barred]
         refused = self.room.open(shapes, self._turns, self._longest_wait())
+        if newcomer in shapes and refused:
+            self.room.close()
+            gc.collect()
+            refused = self.room.open(shapes, self._turns, self._longest_wait())
         if newcomer in shapes and refused:
             newcomer.refusal = refused.get(newcomer) or next(iter(refused.values()))
             self.room.open(
