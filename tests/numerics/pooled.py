@@ -106,6 +106,21 @@ def changed_within() -> list[float]:
     return list(life.result(0.0).values)
 
 
+def held_by_handles() -> list[int]:
+    """What is in the pool besides, behind each of two jobs that have ended, while their handles are kept."""
+    gc.collect()
+    before, found, handles = pool_in_use(), list[int](), list[Handle]()
+    with Pool() as pool:
+        for number, kind in enumerate((Trained, Session)):
+            model = kind(number)
+            handles.append(pool.add(Job("ends", model.step, batches(number, FEW_STEPS))))
+            del model
+            handles[-1].result()
+            gc.collect()
+            found.append(pool_in_use() - before)
+    return found
+
+
 class Small:
     """Infers; notes what it waited in each step, and how long that took besides."""
 
@@ -156,6 +171,40 @@ def beside_training(priority: int, plan: Plan | None) -> tuple[Plan, dict[str, f
     }
 
 
+def in_time() -> dict[str, Any]:
+    """A job whose memory is kept beside a training; the plan of both again; and two that cannot be in time."""
+    trained, weight = Trained(1), tf.Variable(tf.ones([WIDTH, WIDTH]))
+    infer = tf.function(lambda batch: tf.reduce_sum(batch @ weight))
+    small = [np.ones((64, WIDTH), np.float32)] * SMALL_STEPS
+    large = [np.ones((24 * BATCH, WIDTH), np.float32)] * FEW_STEPS
+
+    def asked(name: str, data: list[np.ndarray], latency: float, priority: int = 0) -> Job:
+        return Job(name, infer, data, latency_at_most=latency, priority=priority)
+
+    def training(steps: int) -> Job:
+        return Job("training", trained.step, batches(1, steps))
+
+    with Pool(pool_in_use() + ROOM) as pool:
+        runs = pool.add(training(2 * STEPS))
+        after(runs, 6)
+        handles = [pool.add(asked(*each)) for each in (("kept", small, 60.0), ("slow", small, 1e-9))]
+        after(handles[0], 8)
+        handles.append(pool.add(asked("wide", large, 600.0)))
+    planned = pool.plan
+    results = {handle.name: handle.result() for handle in (runs, *handles)}
+    with Pool() as again:
+        replayed = again.add_all([training(FEW_STEPS), asked("kept", small, 60.0)], planned)
+    return {
+        "errors": {name: str(result.error) for name, result in results.items() if result.error},
+        "waited": results["kept"].waited_seconds,
+        "p95": results["kept"].latency_p95_seconds,
+        "seconds": results["kept"].seconds,
+        "bits": len({value.tobytes() for value in results["kept"].values}),
+        "losses": losses(results["training"].values) == Trained(1).alone(batches(1, 2 * STEPS)),
+        "replayed": [handle.result().steps for handle in replayed],
+    }
+
+
 def in_turn_plan(plan: Plan) -> Plan:
     assert plan.groups is not None
     jobs = [each.job for each in plan.groups.jobs]
@@ -165,7 +214,13 @@ def in_turn_plan(plan: Plan) -> Plan:
 
 
 def main() -> None:
-    found: dict[str, Any] = {"breathing": breathing(), "changed within": changed_within()}
+    found: dict[str, Any] = {
+        "held by handles": held_by_handles(),
+        "breathing": breathing(),
+        "changed within": changed_within(),
+    }
+    gc.collect()
+    found["in time"] = in_time()
     gc.collect()
     planned, _ = beside_training(5, None)
     for priority in (0, 5):

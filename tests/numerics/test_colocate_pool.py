@@ -39,12 +39,31 @@ def test_a_step_that_waits_stays_what_it_was_when_the_job_is_changed(found: dict
     assert found["changed within"] == [1.0, 2.0]
 
 
+def test_the_handle_of_a_job_that_ended_keeps_nothing_in_the_pool(found: dict[str, Any]) -> None:
+    assert found["held by handles"] == [0, 0]
+
+
 def test_a_small_job_of_a_higher_priority_waits_for_memory_only(found: dict[str, Any]) -> None:
     """Planned in turn beside a training, with room for both; of equal priority, it waits for the other's steps."""
     first, equal = found["priority 5"], found["priority 0"]
     assert first["p95"] < first["step"]
     assert equal["p95"] > equal["step"]
     assert (first["released"], equal["released"]) == (0, 0)
+
+
+def test_a_job_in_time_has_its_memory_kept(found: dict[str, Any]) -> None:
+    in_time = found["in time"]
+    assert in_time["waited"] == 0.0
+    assert 0.0 < in_time["p95"] < in_time["seconds"]
+    assert (in_time["bits"], in_time["losses"]) == (1, True)
+    assert in_time["replayed"] == [8, 40]
+
+
+def test_a_job_that_cannot_be_in_time_says_why_and_leaves_the_others_alone(found: dict[str, Any]) -> None:
+    errors = found["in time"]["errors"]
+    assert set(errors) == {"slow", "wide"}
+    assert "over its latency_at_most of 1e-09 s: allow more" in errors["slow"]
+    assert "for it, which leaves the jobs that run too little of" in errors["wide"]
 
 
 def test_jobs_come_change_go_and_fail_at_random() -> None:

@@ -33,9 +33,13 @@ class Job:
         slowed_at_most: the most that its steps may come slower than if it ran alone, by the plan's model, as a
             share of the step; None is no limit.
         priority: of jobs that wait for memory, those of the highest go first.
+        latency_at_most: seconds that 95 of 100 steps may take once they are planned, with all that they wait, as
+            of inference beside training; None is no limit. The memory of its steps is kept for it: it waits for
+            none, and takes no turns. Refused where its step takes longer alone, or where that memory is not there;
+            what others' first steps, which run alone, delay is not promised. `JobResult` says what it came to.
 
     Raises:
-        PlanError: a job without a name.
+        PlanError: a job without a name, or a latency that is not above 0.
     """
 
     name: str
@@ -43,8 +47,13 @@ class Job:
     batches: Iterable[Any]
     slowed_at_most: float | None = None
     priority: int = 0
+    latency_at_most: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what messages could not name."""
         if not self.name:
             raise PlanError("a job has no name: give it one")
+        if self.latency_at_most is not None and not self.latency_at_most > 0:
+            raise PlanError(
+                f"the job '{self.name}' has a latency_at_most of {self.latency_at_most} s: give more than 0"
+            )

@@ -5,6 +5,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
@@ -111,9 +112,17 @@ class Life:
         self.ended, self.error = True, error
         _log.warning("tfwave: the job '%s' failed after %d steps: %s", self.job.name, self.steps, error)
 
-    def result(self, waited_seconds: float) -> JobResult:
+    def close(self) -> None:
+        """Let go of the step and of the batches: what a model has in the pool goes, though a handle is kept."""
+        self._made = self._wanted = self.changes, None
+        self._batches = iter(())
+        self.job = replace(self.job, step=None, batches=())
+
+    def result(self, waited_seconds: float, latency_p95_seconds: float | None = None) -> JobResult:
         """So far."""
-        return JobResult(self.steps, tuple(self._values), self._seconds, waited_seconds, self.error)
+        return JobResult(
+            self.steps, tuple(self._values), self._seconds, waited_seconds, self.error, latency_p95_seconds
+        )
 
     def _advance(self, run: Run) -> bool:
         for batch in self._batches:

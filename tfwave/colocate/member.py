@@ -1,10 +1,13 @@
 """A job of a pool, in a thread of its own."""
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfwave.bundle.bundle import Bundle
+from tfwave.colocate.latency import p95
 from tfwave.colocate.life import Life, in_words_only
 from tfwave.colocate.results import JobResult
 from tfwave.colocate.shape import Shape
@@ -14,6 +17,7 @@ from tfwave.runtime.live.batches import kind_of
 
 _TICK_SECONDS = 0.2
 _Key = tuple[int, tuple[str, ...]]
+_log = logging.getLogger("tfwave")
 
 
 class Cohort:
@@ -60,6 +64,7 @@ class Member:
         self._planned = planned
         self._shapes: dict[_Key, Shape] = {}
         self._waited_before: dict[str, float] = {}
+        self._latencies: list[float] = []
         self._thread = threading.Thread(target=self._live, name=f"tfwave-{life.job.name}", daemon=True)
 
     def start(self) -> None:
@@ -98,7 +103,7 @@ class Member:
             )
         room = self._sharing.room
         waited = sum(room.waited_seconds(name) - before for name, before in self._waited_before.items())
-        return self._life.result(waited)
+        return self._life.result(waited, p95(self._latencies))
 
     def cancel(self) -> None:
         """Likewise."""
@@ -116,15 +121,27 @@ class Member:
             self._leave()
 
     def _leave(self) -> None:
-        for shape in self._shapes.values():
-            shape.close()
         in_words_only(self._life.error)
+        self._say_latency()
         try:
             if not self._arrived and self._cohort:
                 self._cohort.arrive()
+            self._close_shapes()
+            self._cohort = None
+            self._life.close()
             self._sharing.leave(self._life)
         finally:
             self._ended.set()
+
+    def _say_latency(self) -> None:
+        most, reached = self._life.job.latency_at_most, p95(self._latencies)
+        if most is not None and reached is not None and reached > most:
+            _log.warning(
+                "tfwave: 95 of 100 steps of the job '%s' took up to %.3g s, over its latency_at_most of %.3g s",
+                self.name,
+                reached,
+                most,
+            )
 
     def _goes_on(self) -> bool:
         """Once it is planned, and if it has room."""
@@ -138,8 +155,10 @@ class Member:
 
     def _step(self, *batch: Any) -> Any:
         shape = self._shape_of(batch)
-        known = shape.is_known
+        known, barred, begin = shape.is_known, shape.is_barred, time.perf_counter()
         value = self._sharing.step(shape, *batch)
+        if barred:
+            self._latencies.append(time.perf_counter() - begin)
         if not known and shape.settle():
             self._take_in(shape)
         return value
@@ -157,10 +176,12 @@ class Member:
 
     def _forget(self) -> None:
         """The step was changed."""
-        for shape in self._shapes.values():
-            shape.close()
-        self._shapes.clear()
+        self._close_shapes()
         self._sharing.leave(self._life)
+
+    def _close_shapes(self) -> None:
+        while self._shapes:
+            self._shapes.popitem()[1].close()
 
     def _take_in(self, shape: Shape) -> None:
         self._bundle = self._bundle or shape.bundle

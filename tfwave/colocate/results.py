@@ -19,6 +19,8 @@ class JobResult:
         seconds: that they took, with all that they waited.
         waited_seconds: of those, how long the job waited for memory.
         error: what ended it early; None if its batches did.
+        latency_p95_seconds: what 95 of 100 of its steps took at most, waiting included, but for its first ones and
+            those after each change; None where there were no others.
     """
 
     steps: int
@@ -26,6 +28,7 @@ class JobResult:
     seconds: float
     waited_seconds: float = 0.0
     error: Exception | None = None
+    latency_p95_seconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,18 @@
 """The ledger of a pool, opened anew whenever what its jobs hold has changed."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
 
+from tfwave.colocate.latency import kept_bytes
 from tfwave.colocate.measure import ledger_job
 from tfwave.colocate.shape import Shape
 from tfwave.errors import EnforcerError
 from tfwave.memory.slots import Rooms, room
 from tfwave.plan.groups import GroupedJob
-from tfwave.runtime.ledger import Ledger, LedgerFigures
+from tfwave.runtime.ledger import Ledger, LedgerFigures, LedgerJob
 from tfwave.runtime.pool import pool_in_use
 
 
@@ -49,16 +51,18 @@ class Room:
         """
         self.close()
         jobs = dict(_counted_once(shapes))
-        self._ledger = open_ledger(list(jobs.values()), self.limit - pool_in_use(), wait_seconds)
+        free = self.limit - pool_in_use() - _kept(jobs)
+        asking = [job for shape, job in jobs.items() if not shape.is_kept]
+        self._ledger = open_ledger(asking, free, wait_seconds)
         refused: dict[Shape, EnforcerError] = {}
         for shape, job in jobs.items():
             try:
-                self._ledger.add(ledger_job(job, shape.life.job.priority))
+                self._ledger.add(_entry(shape, job))
             except EnforcerError as error:
                 refused[shape] = error
         self._inside = jobs.keys() - refused.keys()
         kept_apart = set(map(frozenset, turns))
-        for one, other in combinations(shapes, 2):
+        for one, other in combinations([shape for shape in shapes if not shape.is_kept], 2):
             if frozenset({one.life.job.name, other.life.job.name}) in kept_apart:
                 self._ledger.take_turns(one.name, other.name)
         return refused
@@ -73,6 +77,7 @@ class Room:
 
     def close(self) -> None:
         """Nothing asks any more; another ledger can be opened."""
+        self._inside = frozenset()
         if self._ledger.is_open:
             self._closed = self.figures()
             self._ledger.close()
@@ -92,6 +97,23 @@ class Room:
         if self._closed is None or not self._ledger.is_open:
             return self._closed or self._ledger.figures()
         return self._closed.then(self._ledger.figures())
+
+
+def _entry(shape: Shape, job: GroupedJob) -> LedgerJob:
+    """A shape whose memory is kept asks for nothing."""
+    entry = ledger_job(job, shape.life.job.priority)
+    if not shape.is_kept:
+        return entry
+    return replace(entry, held=(0,) * len(entry.held), transients=(0,) * len(entry.transients))
+
+
+def _kept(jobs: Mapping[Shape, GroupedJob]) -> int:
+    """For the largest shape of each job whose memory is kept."""
+    most: Counter[str] = Counter()
+    for shape, job in jobs.items():
+        if shape.is_kept:
+            most[shape.life.job.name] = max(most[shape.life.job.name], kept_bytes(job))
+    return most.total()
 
 
 def _counted_once(shapes: Iterable[Shape]) -> Iterator[tuple[Shape, GroupedJob]]:

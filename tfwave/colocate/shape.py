@@ -8,6 +8,7 @@ from typing import Any
 from tfwave.bundle.bundle import Bundle
 from tfwave.colocate.first_steps import FirstSteps
 from tfwave.colocate.fitting import Placed
+from tfwave.colocate.latency import check_alone
 from tfwave.colocate.life import Life, Run, Stepping
 from tfwave.colocate.measure import insert_barriers, measure
 from tfwave.colocate.planned import ReadyJob, found, make_ready
@@ -105,6 +106,23 @@ class Shape:
         if isinstance(measured, ProfiledStep) and (self.job is None or job.groups != self.job.groups):
             self._ready = found(replace(job, name=self.name), measured.made)
         self.job = job
+
+    def keep(self) -> GroupedJob:
+        """The job in one group, whose memory is kept for it.
+
+        Raises:
+            PlanError: it does not keep its promise even alone.
+        """
+        assert self.step is not None
+        assert self.life.job.latency_at_most is not None
+        job = self.step.in_groups(levelled(self.step.view, self.step.profile, self.step.costs).whole)
+        check_alone(job, self.life.job.latency_at_most)
+        return job
+
+    @property
+    def is_kept(self) -> bool:
+        """Is its memory kept for it?"""
+        return self.life.job.latency_at_most is not None
 
     def follow(self, job: GroupedJob) -> None:
         """The same, in groups about as large as those of the job's largest shape.

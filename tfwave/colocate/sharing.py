@@ -1,19 +1,21 @@
 """What the jobs of a pool share: who runs, who has what room, and the plan."""
 
+import gc
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfwave.colocate.fitting import fit_beside
+from tfwave.colocate.fitting import Fit, Placed, fit, fit_beside
 from tfwave.colocate.gate import Gate
+from tfwave.colocate.latency import joined, kept_bytes, no_room_kept, warn_beside
 from tfwave.colocate.life import Life, let_go
 from tfwave.colocate.room import Room
 from tfwave.colocate.shape import Shape
 from tfwave.errors import PlanError, TfwaveError
 from tfwave.memory.colocation import Colocation
-from tfwave.plan.groups import Groups
+from tfwave.plan.groups import GroupedJob, Groups
 from tfwave.runtime.ledger import WAIT_SECONDS
 from tfwave.runtime.live.batches import bytes_of
 from tfwave.runtime.pool import pool_in_use
@@ -70,9 +72,14 @@ class Sharing:
                     shape.refusal = error
 
     def leave(self, life: Life) -> None:
-        """A job has ended, or has another step: what it had counts no more, but for what stays in the pool."""
+        """A job has ended, or has another step: what it had counts no more, but for what stays in the pool.
+
+        Its instances hold constants there: what knows a `tf.function` knows itself, and goes when it is collected.
+        """
         with self._planning, self.gate.alone():
             self._shapes = [shape for shape in self._shapes if shape.life is not life]
+            self.room.close()
+            gc.collect()
             self._open()
 
     def _alone(self, shape: Shape, batch: tuple[Any, ...]) -> Any:
@@ -100,9 +107,16 @@ class Sharing:
             )
 
     def _open(self, newcomer: Shape | None = None) -> None:
-        """A newcomer that has no room there, or leaves too little, has come in vain."""
+        """A newcomer that has no room there, or leaves too little, has come in vain.
+
+        That is looked at twice: models whose jobs have ended may wait to be collected.
+        """
         shapes = [shape for shape in self._shapes if shape.barred]
         refused = self.room.open(shapes, self._turns, self._longest_wait())
+        if newcomer in shapes and refused:
+            self.room.close()
+            gc.collect()
+            refused = self.room.open(shapes, self._turns, self._longest_wait())
         if newcomer in shapes and refused:
             newcomer.refusal = refused.get(newcomer) or next(iter(refused.values()))
             self.room.open(
@@ -139,15 +153,20 @@ class Sharing:
         leading = _largest([*self._shapes, *shapes])
         fresh = [shape for shape in leading.values() if shape in shapes]
         fresh.sort(key=lambda shape: -shape.life.job.priority)
-        there = [shape.placed for name, shape in placed.items() if leading[name] is shape]
-        steps = [shape.step for shape in fresh if shape.step is not None]
-        if steps:
-            found = fit_beside([each for each in there if each is not None], steps, left)
-            for shape in fresh:
-                shape.refusal = found.left_out.get(shape.life.job.name)
-            if found.plan is not None:
-                _say(found.plan, self.room.limit, time.perf_counter() - begin)
-                self._place(found.plan, leading)
+        stays = [shape for name, shape in placed.items() if leading[name] is shape]
+        there = [shape.placed for shape in stays if shape.placed is not None and not shape.is_kept]
+        kept = [shape.job for shape in stays if shape.job is not None and shape.is_kept]
+        kept += _keep([shape for shape in fresh if shape.is_kept], kept, there, left)
+        steps = [shape.step for shape in fresh if shape.step is not None and not shape.is_kept]
+        rest = left - sum(map(kept_bytes, kept))
+        found = fit_beside(there, steps, rest) if fresh and (there or steps) else Fit(None, {})
+        for shape in fresh:
+            shape.refusal = shape.refusal or found.left_out.get(shape.life.job.name)
+        plan = joined(found.plan, kept, left) if fresh else None
+        if plan is not None:
+            _say(plan, self.room.limit, time.perf_counter() - begin)
+            self._place(plan, leading)
+            _warn(plan, leading)
         for shape in (*self._shapes, *shapes):
             job = leading[shape.life.job.name].job
             if shape is not leading[shape.life.job.name] and job is not None:
@@ -165,6 +184,30 @@ class Sharing:
 
     def _decide(self, plan: Colocation, groups: Groups) -> None:
         self.plan, self._turns = groups, plan.turns
+
+
+def _keep(
+    fresh: Iterable[Shape], kept: Sequence[GroupedJob], there: Sequence[Placed], left: int
+) -> list[GroupedJob]:
+    """The jobs of new shapes whose memory can be kept beside those that run; the others are told why it cannot."""
+    found: list[GroupedJob] = []
+    for shape in fresh:
+        try:
+            job = shape.keep()
+            rest = left - sum(map(kept_bytes, (*kept, *found, job)))
+            if rest < 0 or (there and fit([], rest, [each.job for each in there]).plan is None):
+                raise no_room_kept(job, left)
+            found.append(job)
+        except TfwaveError as error:
+            shape.refusal = error
+    return found
+
+
+def _warn(plan: Colocation, leading: Mapping[str, Shape]) -> None:
+    for job in plan.jobs:
+        most = leading[job.name].life.job.latency_at_most
+        if most is not None:
+            warn_beside(job, [other for other in plan.jobs if other is not job], most)
 
 
 def _largest(shapes: Iterable[Shape]) -> dict[str, Shape]:
