@@ -28,7 +28,10 @@ class TickTockCallback(Hooks):
        differ then, and those of the model, which are validated and saved, are wave 0's. ``average="batch"`` is data
        parallel training: a call is one update by the mean gradient of its batches, and all weights stay equal.
        Rows of an embedding are averaged as the large batch has them.
-    3. An optimizer counts the updates of its wave: a schedule of the learning rate advances once a call.
+    3. An optimizer counts the updates of its wave: a schedule of the learning rate advances once a call. With
+       ``gradient_accumulation_steps=k`` each wave adds up what it averaged in k calls, and then updates: with
+       ``"batch"`` that is one update by k times `waves` batches. Rows of an embedding cannot be added up so: the
+       call is refused.
     4. Metrics and losses are over the batches of all waves, in their order; the random numbers of layers go on from
        batch to batch, as in plain steps.
     5. Where `waves` does not divide the number of batches, the rest of an epoch is plain steps of wave 0, with a

@@ -63,8 +63,11 @@ def _optimizers(model: Any) -> Iterator[str]:
         yield "scales its loss, and skips updates for it, each wave others: compile(auto_scale_loss=False)"
     others = _other_optimizers(model)
     for optimizer in (*optimizers_of(model), *others):
-        if optimizer.gradient_accumulation_steps:
-            yield "accumulates gradients, which waves average: set no gradient_accumulation_steps"
+        if optimizer.gradient_accumulation_steps and is_mirrored(model.distribute_strategy):
+            yield (
+                "accumulates gradients, which Keras cannot do under a MirroredStrategy, in waves or not: set no "
+                "gradient_accumulation_steps, or make the model outside of strategies"
+            )
         if optimizer.use_ema and optimizer.ema_overwrite_frequency:
             yield "overwrites its weights by averages in single steps: set no ema_overwrite_frequency"
     for optimizer in others:
