@@ -84,7 +84,7 @@ def test_added_up_is_the_mean_with_the_wave_before() -> None:
 
 def test_rows_are_refused() -> None:
     keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.Input((2,), dtype="int32"), keras.layers.Embedding(5, 2)])
+    model: Any = keras.Sequential([keras.Input((2,), dtype="int32"), keras.layers.Embedding(5, 2)])
     model.compile(keras.optimizers.SGD(gradient_accumulation_steps=2), "mse", steps_per_execution=2)
     given = np.zeros((8, 2), "int32"), np.zeros((8, 2, 2))
     with pytest.raises(PassError, match=r"as of accumulated gradients.* make those of single rows dense"):

@@ -41,6 +41,8 @@ def _strategy(model: Any, options: WaveOptions) -> Iterator[str]:
             f"belongs to a {name}, and waves under `fit` are for one device or a MirroredStrategy: make it outside "
             "of strategies"
         )
+    if options.is_parallel and model._distribute_strategy is not None:
+        yield "belongs to a strategy, and its layers are given devices: make it outside of strategies"
     if options.is_auto and replicas > 1:
         yield f"has {replicas} replicas, and 'auto' is known for one: give waves and offset as numbers"
 
