@@ -15,7 +15,9 @@ def main() -> None:
     back = keras.Sequential([keras.layers.Dense(16, "relu"), keras.layers.Dense(1)], name="back")
     model = keras.Sequential([front, back])  # no Input: fit makes the weights, on the devices
     optimizer = keras.optimizers.Adam(gradient_accumulation_steps=2)  # an update by the batches of two calls
-    model.compile(optimizer, "mse", metrics=["mae"], steps_per_execution=len(DEVICES))  # a batch for each wave
+    model.compile(
+        optimizer, "mse", metrics=["mae"], steps_per_execution=len(DEVICES)
+    )  # a batch for each wave
     inputs = tf.random.stateless_normal([512, 12, 4], seed=[1, 2])
     wanted = tf.reduce_mean(inputs, axis=[1, 2])[:, None]
     waves = tfwave.keras.TickTockCallback(average="batch", devices=DEVICES)
