@@ -3,6 +3,7 @@
 from tfwave.distribute.blocks import blocks as blocks
 from tfwave.distribute.figures import Figures as Figures
 from tfwave.distribute.in_waves import InWaves as InWaves
+from tfwave.distribute.in_waves import across_devices as across_devices
 from tfwave.distribute.in_waves import in_waves as in_waves
 from tfwave.distribute.mirrored import waves as waves
 from tfwave.distribute.ordering import order as order

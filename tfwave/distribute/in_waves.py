@@ -1,8 +1,9 @@
-"""Training steps of a `MirroredStrategy` in waves, on all replicas at once (Wavelet's tick-tock)."""
+"""Training steps in waves: on all replicas of a `MirroredStrategy`, or across devices (Wavelet's tick-tock)."""
 
 import inspect
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tfwave.capture.wave_choice import WaveChoice
@@ -92,7 +93,8 @@ class InWaves:
 
     def _trace(self, kind: str, args: Any) -> TracedStep:
         if kind not in self._traced:
-            with replicas_inlined(self._strategy):
+            inlined = nullcontext() if self._strategy is None else replicas_inlined(self._strategy)
+            with inlined:
                 traced = trace_step(self._step, args)
             _check_batch(traced.leaves(args))
             self._traced[kind] = traced
@@ -155,6 +157,44 @@ def in_waves(step: Callable[..., Any], *, strategy: Any) -> InWaves:
         EnforcerError: the strategy has no waves.
     """
     return InWaves(step, strategy, waves_of(strategy))
+
+
+def across_devices(step: Callable[..., Any], *, waves: int = 2, strategy: Any = None) -> InWaves:
+    """Train a model whose weights lie on several devices in waves, each on another device at a time.
+
+    A call takes a batch for each wave, and is one update by the mean of their gradients: for a loss that is a mean
+    over samples, what one large batch gives. Called as what `in_waves` returns::
+
+        with tf.device("GPU:0"):
+            front = tf.Variable(...)
+        with tf.device("GPU:1"):
+            back = tf.Variable(...)
+        train = tfwave.distribute.across_devices(step)  # forward, a tape's gradients, updates
+        losses = train(first_batch, second_batch)
+
+    1. The devices of variables tell who runs what (`grappler_passes.tick_tock_partitions`): what names no device
+       runs where its weights are, else where its data come from, and the backward pass where the forward pass ran.
+    2. Wave 0 has the step's own variables. Those of further waves lie on other devices, and stay equal to them.
+    3. Fewer batches than waves, or of different shapes, are plain steps, with a warning.
+
+    Args:
+        step: as for `in_waves`; it may call ``strategy.run``.
+        waves: how many batches a call trains, 2 to the number of devices that hold weights.
+        strategy: of one replica, if the step uses one.
+
+    Raises:
+        EnforcerError: a strategy of several replicas, or less than two waves. The first call raises as `InWaves`
+            says, where the model lies on one device, or comes back to one that it has left.
+        PassError: more than 64 waves.
+    """
+    if strategy is not None and strategy.num_replicas_in_sync > 1:
+        raise EnforcerError(
+            f"the strategy has {strategy.num_replicas_in_sync} replicas, and a model across devices is one: take a "
+            "strategy of one replica, or in_waves for replicas in waves"
+        )
+    if waves < 2:
+        raise EnforcerError(f"waves is {waves}, and one wave is plain training: give 2 or more")
+    return InWaves(step, strategy, WaveOptions.parallel(waves))
 
 
 def _check_batch(leaves: Sequence[Any]) -> None:

@@ -1,12 +1,14 @@
 """Wavelet's tick-tock training as a callback for `fit`."""
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from tfwave.capture.wave_choice import WaveChoice
 from tfwave.errors import TfwaveError
 from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
+from tfwave.keras.layer_devices import LayerDevices
 from tfwave.keras.wave_ready import check_waves
 from tfwave.keras.wave_steps import WaveSteps
 from tfwave.plan.given import GivenPlan
@@ -28,7 +30,10 @@ class TickTockCallback(Hooks):
        differ then, and those of the model, which are validated and saved, are wave 0's. ``average="batch"`` is data
        parallel training: a call is one update by the mean gradient of its batches, and all weights stay equal.
        Rows of an embedding are averaged as the large batch has them.
-    3. An optimizer counts the updates of its wave: a schedule of the learning rate advances once a call.
+    3. An optimizer counts the updates of its wave: a schedule of the learning rate advances once a call. With
+       ``gradient_accumulation_steps=k`` each wave adds up what it averaged in k calls, and then updates: with
+       ``"batch"`` that is one update by k times `waves` batches. Rows of an embedding cannot be added up so: the
+       call is refused.
     4. Metrics and losses are over the batches of all waves, in their order; the random numbers of layers go on from
        batch to batch, as in plain steps.
     5. Where `waves` does not divide the number of batches, the rest of an epoch is plain steps of wave 0, with a
@@ -46,6 +51,11 @@ class TickTockCallback(Hooks):
        `tfwave.waves.verdict.judge_waves`.
     9. A model made in the scope of a `MirroredStrategy` trains on all its replicas: gradients are reduced over them
        in each wave, then averaged over waves. Nothing is "auto" there. Strategies of several machines are refused.
+    10. With `devices` the model lies on several: each of them works on another wave's batch at a time, by the cycle
+       table of `grappler_passes.tick_tock_partitions`, and a call is one update by the mean gradient. All weights
+       must be of a layer that has a device, or is in one that has; a model that is not built is built there. What
+       has no device runs where its data are, and the backward pass where the forward pass ran. The variables of
+       further waves lie on other devices than those of wave 0, which stay where they are when `fit` ends.
     """
 
     def __init__(
@@ -55,6 +65,7 @@ class TickTockCallback(Hooks):
         offset: Offset | None = None,
         *,
         plan: GivenPlan | None = None,
+        devices: Mapping[str, str] | None = None,
     ) -> None:
         """Say how many waves, and what they average.
 
@@ -65,15 +76,22 @@ class TickTockCallback(Hooks):
                 paper's. ``"auto"`` is the least with which two waves fit into the CPU's pool; see point 7.
             plan: says waves and offset in their place, or the name of its file; that of `plan` of another run.
                 Where the model's step is not the one that was planned, `fit` raises a `PlanError`.
+            devices: of layers, by their names, where the model is to lie on several (``{"front": "CPU:0", ...}``);
+                with ``average="batch"``, and at most as many waves as devices, which are the default. See point 10.
 
         Raises:
+            TfwaveError: `devices` are less than two, or not there, or beside an offset, a plan or "auto".
             PassError: a value out of range, beside a plan, or "auto" for other than two waves, or an offset in
                 numbers beside waves of "auto".
             PlanError: no such plan, or one without waves.
             EnforcerError: something is "auto", and the CPU's pool has no limit.
         """
         super().__init__()
-        self._options = WaveOptions.given(waves, average, offset, plan)
+        self._devices = None if devices is None else LayerDevices(devices)
+        if self._devices is None:
+            self._options = WaveOptions.given(waves, average, offset, plan)
+        else:
+            self._options = self._devices.options(waves, average, offset, plan)
         self._choice = WaveChoice(self._options)
         self._state = WaveState()
         self._trained: Any = None
@@ -109,6 +127,8 @@ class TickTockCallback(Hooks):
         """
         del logs
         check_waves(self.model, self._options)
+        if self._devices is not None:
+            self._devices.check_names(self.model)
         if self._trained is not None and self._trained is not self.model:
             raise TfwaveError(
                 "this TickTockCallback holds the waves of another model: make one for each model"
@@ -117,7 +137,7 @@ class TickTockCallback(Hooks):
             self._restore()
             self._trained = self.model
             self._before = self.model.train_function
-            self._steps = WaveSteps(self.model, self._options, self._choice, self._state)
+            self._steps = WaveSteps(self.model, self._options, self._choice, self._state, self._devices)
             self.model.train_function = self._steps
             self._frame = FitFrame.of_caller(on_end=self._restore)
 

@@ -41,6 +41,8 @@ def _strategy(model: Any, options: WaveOptions) -> Iterator[str]:
             f"belongs to a {name}, and waves under `fit` are for one device or a MirroredStrategy: make it outside "
             "of strategies"
         )
+    if options.is_parallel and model._distribute_strategy is not None:
+        yield "belongs to a strategy, and its layers are given devices: make it outside of strategies"
     if options.is_auto and replicas > 1:
         yield f"has {replicas} replicas, and 'auto' is known for one: give waves and offset as numbers"
 
@@ -63,8 +65,11 @@ def _optimizers(model: Any) -> Iterator[str]:
         yield "scales its loss, and skips updates for it, each wave others: compile(auto_scale_loss=False)"
     others = _other_optimizers(model)
     for optimizer in (*optimizers_of(model), *others):
-        if optimizer.gradient_accumulation_steps:
-            yield "accumulates gradients, which waves average: set no gradient_accumulation_steps"
+        if optimizer.gradient_accumulation_steps and is_mirrored(model.distribute_strategy):
+            yield (
+                "accumulates gradients, which Keras cannot do under a MirroredStrategy, in waves or not: set no "
+                "gradient_accumulation_steps, or make the model outside of strategies"
+            )
         if optimizer.use_ema and optimizer.ema_overwrite_frequency:
             yield "overwrites its weights by averages in single steps: set no ema_overwrite_frequency"
     for optimizer in others:

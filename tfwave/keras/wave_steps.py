@@ -7,6 +7,7 @@ from typing import Any
 
 from tfwave.capture.wave_choice import WaveChoice
 from tfwave.keras.batches import batch_spec, plain_batch, spec_of_a_replica
+from tfwave.keras.layer_devices import LayerDevices
 from tfwave.keras.ready import make_variables
 from tfwave.keras.steps import step_scope
 from tfwave.runtime.waves.function import WaveFunction
@@ -27,8 +28,16 @@ class WaveSteps:
        (``"batch"``).
     """
 
-    def __init__(self, model: Any, options: WaveOptions, choice: WaveChoice, state: WaveState) -> None:
+    def __init__(
+        self,
+        model: Any,
+        options: WaveOptions,
+        choice: WaveChoice,
+        state: WaveState,
+        devices: LayerDevices | None = None,
+    ) -> None:
         self._model = model
+        self._devices = devices
         self._options = options
         self._choice = choice
         self._state = state
@@ -108,8 +117,24 @@ class WaveSteps:
         return [part for variable in self._carried for part in local(variable._value)]
 
     def _trace(self, spec: Any) -> TracedStep:
+        self._build(spec)
+        if self._devices is None:
+            return self._traced(spec)
+        with self._devices.running(self._model):
+            return self._traced(spec)
+
+    def _build(self, spec: Any) -> None:
         tensorflow: Any = __import__("tensorflow")
-        make_variables(self._model, tensorflow.nest.map_structure(spec_of_a_replica, spec))
+        of_a_replica = tensorflow.nest.map_structure(spec_of_a_replica, spec)
+        if self._devices is None:
+            make_variables(self._model, of_a_replica)
+            return
+        with self._devices.building(self._model):
+            make_variables(self._model, of_a_replica)
+        self._devices.check_weights(self._model)
+
+    def _traced(self, spec: Any) -> TracedStep:
+        tensorflow: Any = __import__("tensorflow")
         seeds = _seeds(self._model)
         self._carried = list({id(v): v for v in (*self._model.metrics_variables, *seeds)}.values())
         self._state.hold(seed._value for seed in seeds)

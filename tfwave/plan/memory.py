@@ -72,8 +72,8 @@ class Memory:
 
     Raises:
         PlanError: a peak above the limit, an op or a tensor twice, or a tensor of an unknown method, without bytes,
-            or whose ops are not in the order, or not in this turn; an op that keeps another turn; or a place that is
-            not in the region, or of no such op; names it.
+            or whose ops are not in the order, or not in this turn; an op that keeps another turn; or a place that
+            is not in the region, or of no such op; names it.
     """
 
     graph: GraphPrint

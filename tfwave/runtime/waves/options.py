@@ -20,7 +20,7 @@ _WAVES, _OFFSET = 2, 0.0
 
 @dataclass(frozen=True)
 class WaveOptions:
-    """The options of the pass `tick_tock`, whose docstring says what they mean.
+    """The options of the pass `tick_tock`, or `tick_tock_partitions`, whose docstrings say what they mean.
 
     The pass takes numbers only: what is "auto" must be chosen before (`at`, `chosen`).
 
@@ -36,11 +36,13 @@ class WaveOptions:
     """By which waves and offset are what they are, if by a plan."""
     may_be_one: bool = False
     """Are these the most waves, and one runs where more gain nothing?"""
+    is_parallel: bool = False
+    """Does the model lie on several devices, which the waves pass one after another?"""
 
     def __post_init__(self) -> None:
         """Refuse options out of range."""
         if not self.is_auto:
-            self.tick_tock()
+            self.graph_pass()
             return
         self.at(0.0)
         if self.waves != 2:
@@ -88,7 +90,18 @@ class WaveOptions:
         """The same with what was chosen."""
         return replace(self, waves=waves.count, offset=waves.offset, may_be_one=False)
 
-    def tick_tock(self, boundary: Sequence[str] = ()) -> GraphPass:
+    @classmethod
+    def parallel(cls, waves: int) -> "WaveOptions":
+        """Of a model that lies on several devices.
+
+        Raises:
+            PassError: as above.
+        """
+        return cls(waves, "batch", is_parallel=True)
+
+    def graph_pass(self, boundary: Sequence[str] = ()) -> GraphPass:
         """The pass, for a step whose forward pass ends at these nodes; none: the pass finds them."""
+        if self.is_parallel:
+            return build_pass("tick_tock_partitions", {"waves": self.waves, "boundary": list(boundary)})
         options = {"waves": self.waves, "average": self.average, "offset": self.offset}
         return build_pass("tick_tock", {**options, "boundary": list(boundary)})

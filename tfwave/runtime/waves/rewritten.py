@@ -6,11 +6,13 @@ from functools import cached_property
 from typing import Any
 
 from tfwave.graph.item import GraphItem
+from tfwave.graph.names import parse_input
 from tfwave.graph.verify import verify
 from tfwave.rewrite.waves.names import SCOPE, wave_name
 from tfwave.rewrite.waves.training import Training
 from tfwave.runtime.live.replay import traced_item
 from tfwave.runtime.waves.carry import CarryOver
+from tfwave.runtime.waves.following import HandlesPlaced, NodesPlaced, WeightsFollowed
 from tfwave.runtime.waves.loops import HandlesAroundLoops
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.state import KeptGradient, WaveState
@@ -41,7 +43,16 @@ class RewrittenStep:
         item = traced_item(graph)
         targets = dict.fromkeys((*self.step.ends, *(operation.name for operation in graph.control_outputs)))
         item = replace(item, fetches=(*item.fetches, *targets))
-        return HandlesAroundLoops()(item).item
+        item = HandlesAroundLoops()(item).item
+        if not self.options.is_parallel:
+            return item
+        for placed in (
+            HandlesPlaced(),
+            WeightsFollowed(self.step.ends),
+            NodesPlaced(self.step.ends, self.step.forward_of),
+        ):
+            item = placed(item).item
+        return item
 
     @cached_property
     def training(self) -> Training:
@@ -52,7 +63,7 @@ class RewrittenStep:
     def item(self) -> GraphItem:
         """The graph of the waves; its feeds and fetches are those of all waves."""
         graph, count = self.step.concrete.graph, self.step.carried
-        item = self.options.tick_tock(self.step.ends)(self.plain).item
+        item = self.options.graph_pass(self.step.ends)(self.plain).item
         feeds = tuple([tensor.name for tensor in graph.inputs[:count]])
         sources = tuple([_computed(tensor).name for tensor in graph.outputs[:count]])
         return CarryOver(self.options.waves, feeds, sources)(item).item
@@ -89,12 +100,15 @@ class RewrittenStep:
             EnforcerError: as `WaveState.variable` and `WaveState.kept`.
         """
         fed = frozenset(self.item.feeds)
+        devices = {node.name: node.device for node in self.item.graph.node}
         found = {tensor.name: value for tensor, value in self._outside()}
         for tensor, value in self._outside():
             for wave in range(1, self.options.waves):
                 if (name := wave_name(tensor.name, wave)) in fed:
                     own = tensor.dtype.name == "resource"
-                    found[name] = state.variable(value, wave).handle if own else value
+                    found[name] = (
+                        state.variable(value, wave, devices[parse_input(name).node]).handle if own else value
+                    )
         return {**found, **{f"{name}:0": variable.handle for name, variable in self._kept(state).items()}}
 
     def apart(self, state: WaveState) -> dict[str, Any]:

@@ -51,8 +51,10 @@ class WaveState:
             self._module.held = []
         return self._module
 
-    def variable(self, handle: Any, wave: int) -> Any:
+    def variable(self, handle: Any, wave: int, device: str = "") -> Any:
         """The variable of a wave in the place of the one that a handle stands for; made with the value of that.
+
+        It is made on `device`; if that is empty, where the other is.
 
         Raises:
             EnforcerError: the handle is not one of a variable.
@@ -60,7 +62,7 @@ class WaveState:
         number = self._number(handle)
         if (number, wave) not in self._made:
             value, further = _read(handle), self.trackable.further
-            made = _variable(value, value.shape, handle.device, f"wave_{wave}")
+            made = _variable(value, value.shape, device or handle.device, f"wave_{wave}")
             while len(further) < wave:
                 further.append([])
             further[wave - 1].append(made)

@@ -1,11 +1,12 @@
 """One training step, traced so that it can run in waves."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from tfwave.errors import EnforcerError
+from tfwave.runtime.waves.behind import gradients_noted
 from tfwave.runtime.waves.targets import targets_noted
 
 
@@ -27,6 +28,8 @@ class TracedStep:
     """What the step returned when it was traced."""
     ends: tuple[str, ...]
     """The ops whose gradients it takes: where its forward pass ends. None: it uses no tape of its own graph."""
+    forward_of: Mapping[str, str]
+    """Of each op that a tape made for the gradient of one op: that op."""
 
     def __call__(self, args: Any, carried: Sequence[Any] = ()) -> tuple[Any, list[Any]]:
         """Run a plain step, of wave 0 alone; as `WaveFunction`, with one tuple of arguments."""
@@ -92,10 +95,10 @@ def trace_step(step: Callable[..., Any], args: Any, carried: Sequence[Any] = ())
 
     leaves = [spec for spec in nest.flatten(specs, expand_composites=True) if spec is not None]
     function = tensorflow.function(flat, input_signature=[*carried, *leaves])
-    with targets_noted() as targets:
+    with targets_noted() as targets, gradients_noted() as forward_of:
         concrete = function.get_concrete_function()
     ends = dict.fromkeys(t.op.name for t in targets if getattr(t, "graph", None) is concrete.graph)
-    return TracedStep(concrete, count, specs, kept[-1], tuple(ends))
+    return TracedStep(concrete, count, specs, kept[-1], tuple(ends), forward_of)
 
 
 def specs_of(args: Any) -> Any:
