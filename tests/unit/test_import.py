@@ -16,6 +16,7 @@ PACKAGE = Path(tfwave.__file__).parent
 PUBLIC = [
     "Bundle",
     "ControlClient",
+    "ControlLimits",
     "Credentials",
     "GraphItem",
     "GraphPass",

@@ -16,6 +16,8 @@ WITHOUT_TENSORFLOW = (
     "shallow_sockets.cc",
     "footprint.cc",
     "ledger*.cc",
+    "copy_thread.cc",
+    "stash.cc",
     "api.cc",
 )
 TESTS = sorted(Path(__file__).parent.glob("*_test.cc"))
