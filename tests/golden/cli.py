@@ -13,7 +13,7 @@ from tfwave.passes.catalogue import catalogue
 def public_commands() -> str:
     """Each command with its arguments and options: names, type, default."""
     commands: dict[str, Any] = vars(get_command(app))["commands"]
-    return "".join(f"{line}\n" for name, command in commands.items() for line in _command(name, command))
+    return "".join(f"{line}\n" for name, command in _leaves(commands) for line in _command(name, command))
 
 
 def public_passes() -> str:
@@ -26,6 +26,15 @@ def public_passes() -> str:
             for option in doc.options
         ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _leaves(commands: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Those that do something, by the words that call them."""
+    for name, command in commands.items():
+        of_group: dict[str, Any] = vars(command).get("commands", {})
+        yield from (
+            [(f"{name} {word}", leaf) for word, leaf in _leaves(of_group)] if of_group else [(name, command)]
+        )
 
 
 def _command(name: str, command: Any) -> Iterator[str]:

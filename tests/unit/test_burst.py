@@ -264,7 +264,7 @@ def test_one_layer_alone_is_planned() -> None:
 
 def test_the_command_prints_and_writes_a_plan(tfwave: Command, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    options = ("--devices", 8, "--batch", 32, "--bandwidth", 2128, "--latency", 40)
+    options = ("--devices", 8, "--batch", 32, "--bandwidth", "2128gbit", "--latency", "40us")
     ran = tfwave("burst", "plan", TABLE, *options, "--amplification", 2, "-o", plan)
     assert ran.code == 0
     assert "22 layers on 8 devices, batch 32; predicted: 12.37 ms a step" in ran.out
@@ -285,7 +285,7 @@ def test_the_command_prints_and_writes_a_plan(tfwave: Command, tmp_path: Path) -
         (("--per", "step"), "--per step is not one of layer, job"),
         (("--counts", "2;3"), "--counts 2;3 is no list"),
         (("--counts", "9"), "cannot run on 9 devices"),
-        (("--bandwidth", "0"), "a network of 0 bytes/s"),
+        (("--bandwidth", "0gbit"), "a network of 0 bytes/s"),
     ],
 )
 def test_the_command_refuses_in_one_line(tfwave: Command, arguments: tuple[str, ...], says: str) -> None:

@@ -12,6 +12,7 @@ from tfwave.burst.section import plan_layers
 from tfwave.cli.output import JsonFlag, console, print_json, progress_console
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_layers
+from tfwave.cost.cluster import parse_bandwidth, parse_latency
 from tfwave.errors import PlanError
 from tfwave.keras.bursts.load import load_model
 from tfwave.keras.bursts.times import profile_model
@@ -51,8 +52,10 @@ def burst_plan_command(  # noqa: PLR0913, PLR0917
             help="What a layer may have, beside 1. Without it: powers of two, and all.",
         ),
     ] = "",
-    bandwidth: Annotated[float, typer.Option(help="Of a device's link, Gbit/s in each direction.")] = 10.0,
-    latency: Annotated[float, typer.Option(help="Before each transfer, microseconds.")] = 50.0,
+    bandwidth: Annotated[
+        str, typer.Option(metavar="10gbit", help="Of a device's link, in each direction.")
+    ] = "10gbit",
+    latency: Annotated[str, typer.Option(metavar="50us", help="Before each transfer.")] = "50us",
     output: PlanOutput = None,
     add_to: AddTo = None,
     as_json: JsonFlag = False,
@@ -75,7 +78,7 @@ def burst_plan_command(  # noqa: PLR0913, PLR0917
         _profile(profile),
         devices,
         batch,
-        Network(bandwidth * 1e9 / 8, latency / 1e6),
+        Network(parse_bandwidth(bandwidth), parse_latency(latency)),
         counts=_numbers("--counts", counts),
         limit=amplification,
         limit_of=per,
