@@ -170,7 +170,7 @@ def test_it_ends_with_a_parent_that_is_killed(paused: bool) -> None:
         assert parent.stdout
         assert parent.stdin
         pid = int(parent.stdout.readline())
-        assert paused or until(runs(pid, "sleep"))
+        assert until((lambda: state(pid) == "T") if paused else runs(pid, "sleep"))
         parent.stdin.write("now\n")
         parent.stdin.flush()
         parent.wait(SECONDS)

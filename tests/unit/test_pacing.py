@@ -114,6 +114,13 @@ def test_steps_of_all_lengths_alike_with_and_without_it_do_not_hold_it() -> None
     assert pacing.slowdown == pytest.approx(1.03, abs=0.03)
 
 
+def test_chance_holds_none() -> None:
+    generator = random.Random(2)
+    pacing = Pacing(1.05)
+    noted(pacing, 40 * CYCLE, lambda runs: slowed(1.02)(runs) * generator.gauss(1, 0.1))
+    assert pacing.held <= 2
+
+
 def test_a_noisy_slowdown_is_found() -> None:
     generator = random.Random(1)
     pacing = Pacing(1.05)
