@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.conftest import Command
 from tfwave.colocate import Background
+from tfwave.colocate.pacing import FIRST_STEPS, PAUSED_STEPS
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.runtime import background as module
 from tfwave.runtime.background import BackgroundProcess
@@ -177,6 +178,15 @@ def test_it_ends_with_a_parent_that_is_killed(paused: bool) -> None:
     assert until(lambda: state(pid) in ("", "Z"))
 
 
+@pytest.fixture
+def ctrl_c_is_heard() -> Iterator[None]:
+    """Programs inherit it where it is ignored, as a shell does in its background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_is_heard")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_the_command_ends_it_when_it_is_ended(tmp_path: Path, number: int, code: int) -> None:
     note = tmp_path / "pid"
@@ -218,7 +228,7 @@ def test_it_is_paused_while_the_steps_without_it_are_timed(tmp_path: Path) -> No
     with Background([script(tmp_path)]) as background:
         seen: list[bool] = []
         for _ in range(40):
-            expected = "T" if len(seen) < 10 else "RSD"
+            expected = "T" if len(seen) < FIRST_STEPS + PAUSED_STEPS else "RSD"
             with background.step():
                 seen.append(until(lambda expected=expected: state(background.pid) in expected))
     assert all(seen)

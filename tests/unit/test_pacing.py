@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tfwave.colocate.pacing import (
+    FIRST_STEPS,
     JUDGED_STEPS,
     LEAST_HELD_STEPS,
     MOST_HELD_STEPS,
@@ -41,9 +42,17 @@ def stretches(ran: list[bool], of: bool) -> list[int]:
 
 
 def test_it_is_paused_for_a_few_steps_of_many() -> None:
-    ran = noted(Pacing(None), 2 * CYCLE, slowed(3.0))
-    assert stretches(ran, False) == [PAUSED_STEPS + SETTLE_STEPS] * 2
+    ran = noted(Pacing(None), FIRST_STEPS - SETTLE_STEPS + 2 * CYCLE, slowed(3.0))
+    assert stretches(ran, False) == [PAUSED_STEPS + FIRST_STEPS, PAUSED_STEPS + SETTLE_STEPS]
     assert stretches(ran, True) == [RUNNING_STEPS + SETTLE_STEPS] * 2
+
+
+def test_first_steps_tell_nothing() -> None:
+    """They are slow: what is compared with them would seem fast."""
+    pacing = Pacing(1.05)
+    noted(pacing, FIRST_STEPS, lambda _: 1.0)
+    noted(pacing, CYCLE, slowed(1.04))
+    assert pacing.slowdown == pytest.approx(1.04)
 
 
 @pytest.mark.parametrize("at_most", [None, 1.5, 1.31])
@@ -57,7 +66,7 @@ def test_the_slowdown_is_measured_whatever_is_allowed(at_most: float | None) -> 
 def test_too_few_steps_tell_nothing() -> None:
     pacing = Pacing(1.05)
     assert pacing.slowdown is None
-    noted(pacing, PAUSED_STEPS + 2 * SETTLE_STEPS + JUDGED_STEPS - 1, slowed(9.0))
+    noted(pacing, FIRST_STEPS + PAUSED_STEPS + SETTLE_STEPS + JUDGED_STEPS - 1, slowed(9.0))
     assert pacing.slowdown is None
     assert pacing.runs
     noted(pacing, 1, slowed(9.0))

@@ -91,7 +91,8 @@ class Background:
     def step(self) -> Generator[None]:
         """Around each step of the foreground, in one thread; a generator of batches may yield in it.
 
-        The block that raises is no step, and the background pauses and goes on between steps only.
+        The background begins to run behind the first 16, and pauses and goes on between two of them only. A block
+        that raises is no step.
 
         Raises:
             EnforcerError: outside of the `with` block.

@@ -8,6 +8,8 @@ from collections.abc import Collection
 
 from tfwave.errors import PlanError
 
+FIRST_STEPS = 8
+"""They are traced and warm up."""
 SETTLE_STEPS = 2
 """What a step takes as the background stops or goes on is neither."""
 PAUSED_STEPS = 8
@@ -46,7 +48,7 @@ class Pacing:
         self.held = 0
         self._at_most = slowdown_at_most
         self._left = PAUSED_STEPS
-        self._settling = SETTLE_STEPS
+        self._settling = FIRST_STEPS
         self._hold_steps = LEAST_HELD_STEPS
         self._with: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._without: deque[float] = deque(maxlen=_RECENT_STEPS)

@@ -74,7 +74,8 @@ def main() -> None:
     try:
         said = lower()
     except OSError as error:
-        sys.exit(f"tfwave: error: no process can be of the policy SCHED_IDLE here ({error})")
+        sys.stderr.write(f"tfwave: error: no process can be made to go behind all others here ({error})\n")
+        sys.exit(2)
     sys.stderr.write(f"tfwave: background process {os.getpid()}: {said}\n")
     sys.stderr.flush()
     os.execvp(command[0], command)  # noqa: S606
