@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -100,3 +101,36 @@ def loses_a_server(strategy: Any) -> str:
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as err:
         return type(err).__name__
     return "nothing"
+
+
+def keras_model(strategy: Any) -> dict[str, list[float]]:
+    """A Keras 3 model and its optimizer beside a table."""
+    return {name: _keras_losses(strategy, steps) for name, steps in {"single": 1, "staged": 4}.items()}
+
+
+def _keras_losses(strategy: Any, steps: int) -> list[float]:
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        items = tf.Variable(starts()["items"])
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, "relu"), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.Adam(0.05)
+        optimizer.build(model.trainable_variables)
+
+    def replica(embedded: Any, batch: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(embedded)
+            loss = tf.reduce_mean(tf.square(model(embedded["items"])[:, 0] - batch))
+        rows, dense = tape.gradient(loss, (embedded, model.trainable_variables))
+        optimizer.apply(dense, model.trainable_variables)
+        return loss, rows
+
+    def step(embedded: Any, batch: Any) -> Any:
+        return strategy.run(replica, args=(embedded, batch))
+
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    train = staged(step, {"items": Table(items, Adagrad(0.1))}, steps=steps)
+    data = dataset([element for element in batches(12) if len(element[1])])
+    pairs = data.map(lambda ids, batch: ({"items": ids["items"]}, batch))
+    remote = [coordinator.schedule(call.function, args=call.args) for call in train.calls(pairs)]
+    coordinator.join()
+    return [float(loss) for values in remote for loss in values.fetch()]

@@ -35,6 +35,12 @@ def test_many_tables_travel_in_one_tensor_each_way(
     assert alone.chief.run("transfers", steps=steps) == {"down": 2 * pulls, "up": 2 * pushes}
 
 
+def test_a_keras_model_trains_beside_a_table(alone: ChiefCluster) -> None:
+    facts = alone.chief.run("keras_model")
+    assert facts["staged"] == facts["single"]
+    assert len(set(facts["single"])) == 9
+
+
 def test_a_worker_that_is_killed_and_comes_back_goes_on(alone: ChiefCluster) -> None:
     def replace() -> None:
         alone.tasks["first"].kill()

@@ -130,15 +130,10 @@ class Asked:
         tensorflow = self._tf
         parts = [self._picked(column, sums[column], chosen) for column in range(len(sums))]
         for server, places in enumerate(self._places):
+            own = [of_width[k][server] for k in range(len(chosen)) for of_width in parts]
+            flat = tensorflow.concat([tensorflow.reshape(part, [-1]) for part in own], 0)
             with tensorflow.control_dependencies([behind[server]] if behind else []):
-                flat = tensorflow.concat(
-                    [
-                        tensorflow.reshape(parts[column][k][server], [-1])
-                        for k in range(len(chosen))
-                        for column in range(len(sums))
-                    ],
-                    0,
-                )
+                flat = tensorflow.identity(flat)
             with tensorflow.device(self._layout.servers[server]):
                 self._update(server, places, flat, chosen)
 
