@@ -24,7 +24,7 @@ class StepFunctions:
     def __init__(self, step: Step, wire: Wire, staleness: int) -> None:
         """`step` takes embedded rows by table, and a batch; it returns its result, and gradients by table."""
         self._step, self._wire, self._staleness = step, wire, staleness
-        self._functions: dict[tuple[Any, ...], Any] = {}
+        self._functions: dict[tuple[int, str], Any] = {}
 
     def of(self, count: int, spec: Any) -> Any:
         """The function of so many batches of a dataset.
@@ -34,7 +34,7 @@ class StepFunctions:
                 same numbers in all steps.
         """
         tensorflow: Any = import_module("tensorflow")
-        key = (count, *tensorflow.nest.flatten(spec))
+        key = (count, repr(spec))
         if key not in self._functions:
             signature = [(signature_of(self._wire.layout, spec),) * count]
             self._functions[key] = tensorflow.function(

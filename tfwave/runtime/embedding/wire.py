@@ -11,13 +11,16 @@ from tfwave.runtime.embedding.table import Table
 
 @dataclass(frozen=True)
 class Pulled:
-    """Rows of some sets on the worker: by set and width, those of each server; `sent` is done where they left."""
+    """Rows of some sets on the worker: by set and width, those of each server.
+
+    `sent` is by server what it sent last.
+    """
 
     rows: dict[int, list[list[Any]]]
     sent: list[Any]
 
     def __or__(self, other: "Pulled") -> "Pulled":
-        return Pulled(self.rows | other.rows, self.sent + other.sent)
+        return Pulled(self.rows | other.rows, other.sent)
 
 
 class Wire:
