@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tfwave import balance as balance
     from tfwave import colocate as colocate
     from tfwave import distribute as distribute
+    from tfwave import embedding as embedding
     from tfwave import keras as keras
     from tfwave.bundle.bundle import Bundle as Bundle
     from tfwave.bundle.bundle import load_bundle as load_bundle
@@ -69,7 +70,7 @@ _HOMES = {
     "step_name": "tfwave.rewrite.steps.copies",
 }
 
-_PACKAGES = ("balance", "colocate", "distribute", "keras")
+_PACKAGES = ("balance", "colocate", "distribute", "embedding", "keras")
 
 __all__ = ["__version__", *_HOMES, *_PACKAGES]  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll]
 

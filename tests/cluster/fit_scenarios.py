@@ -13,7 +13,6 @@ import tensorflow as tf
 import tfwave.keras
 from grappler_passes.gather_on_server import GatherOnServer
 from tests.cluster.cluster import wait_until
-from tests.cluster.fit_chief import ask
 from tests.cluster.fit_models import (
     At,
     Events,
@@ -28,6 +27,7 @@ from tests.cluster.fit_models import (
     table_model,
     validation_images,
 )
+from tests.cluster.scenario_chief import ask
 from tfwave.errors import TfwaveError
 from tfwave.keras import flight
 from tfwave.passes.pipeline import Pipeline, Stage

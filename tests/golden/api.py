@@ -9,7 +9,7 @@ from pathlib import Path
 import griffe
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("balance", "colocate", "distribute", "keras")
+PACKAGES = ("balance", "colocate", "distribute", "embedding", "keras")
 _SPOKEN = ("__call__", "__enter__", "__exit__", "__init__")
 """Methods that have a syntax of their own; the other ones of that kind say nothing of parameters."""
 _MESSAGES = "tfwave.proto."

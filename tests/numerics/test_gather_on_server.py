@@ -1,5 +1,6 @@
 """Tables that are gathered from: the same losses, tables and slots bit for bit, or an error that names the node."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -234,6 +235,22 @@ def trained(optimizer: Any, *passes: GatherOnServer) -> list[bytes]:
 @pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.Adagrad])
 def test_a_keras_model_trains_the_same(optimizer: Any) -> None:
     assert trained(optimizer(0.1)) == trained(optimizer(0.1), GatherOnServer())
+
+
+def test_what_the_pass_remarks_of_a_function_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with tf.device("CPU:0"):
+        table = tf.Variable(tf.ones((ROWS, WIDTH)))
+
+    @tf.function(autograph=False)
+    def step(ids: Any) -> Any:
+        value = table.read_value()
+        return tf.gather(value, ids) + tf.reduce_sum(value)
+
+    with caplog.at_level(logging.INFO, "tfwave"), install(step, GatherOnServer()):
+        step(tf.constant([1, 1]))
+    (said,) = caplog.messages
+    assert said.startswith("tfwave: gather_on_server: the table that '")
+    assert "is sent whole" in said
 
 
 def test_adam_is_refused_with_the_way_out() -> None:

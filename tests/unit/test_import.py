@@ -33,6 +33,7 @@ PUBLIC = [
     "capture_session",
     "colocate",
     "distribute",
+    "embedding",
     "fit_memory",
     "in_grappler",
     "install",

@@ -35,7 +35,7 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
     python = getattr(step, "python_function", step)
 
     told = tensorflow.autograph.experimental.do_not_convert(on_trace)
-    checked = tensorflow.autograph.experimental.do_not_convert(_check_draws)
+    checked = tensorflow.autograph.experimental.do_not_convert(check_draws)
 
     def valued(leaf: Any) -> Any:
         return None if leaf is None else tensorflow.convert_to_tensor(leaf)
@@ -56,7 +56,12 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
     return tensorflow.function(steps)
 
 
-def _check_draws(graph: Any) -> None:
+def check_draws(graph: Any) -> None:
+    """Refuse several steps in a `tf.Graph` that would draw the same random numbers.
+
+    Raises:
+        GraphError: names an op that is given a seed.
+    """
     item = GraphItem(parse_graph(graph.as_graph_def().SerializeToString(), graph.name))
     table, view = OpTable.of(item.graph), GraphView.of(item.graph)
     survey = ResourceSurvey(item, view)

@@ -23,7 +23,8 @@ def install(target: Any, graph_pass: Transform) -> Generator[None]:
        start, or first runs inside the block, keeps what it got; for later sessions the graph is as before. What
        was added stays in the graph, but nothing leads there.
 
-    A pass that fails raises where the trace happens: at the call of the function, or here for a v1 graph.
+    A pass that fails raises where the trace happens: at the call of the function, or here for a v1 graph. What it
+    remarks is logged there (logger `tfwave`, level INFO).
 
     Raises:
         EnforcerError: not such a target; a session has run the graph; the pass does what a live graph cannot.

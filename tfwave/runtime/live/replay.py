@@ -1,11 +1,12 @@
 """Doing a pass's edits again, on a live `tf.Graph`."""
 
 import importlib
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from typing import Any
 
-from tfwave.errors import EnforcerError
+from tfwave.errors import EnforcerError, excerpt
 from tfwave.graph.edits import (
     AttrSet,
     ControlEdgeAdded,
@@ -20,6 +21,8 @@ from tfwave.graph.item import GraphItem
 from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.passes.base import Transform
 from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
+
+_log = logging.getLogger("tfwave")
 
 
 def live_item(
@@ -49,13 +52,17 @@ def traced_item(graph: Any) -> GraphItem:
 def rewrite_live(graph: Any, graph_pass: Transform, item: GraphItem, undo: ExitStack) -> tuple[Edit, ...]:
     """Run a pass on `item`, repeat its edits on the graph it was made of; `undo` learns how to take them back.
 
-    Nodes cannot leave a live graph: after the undoing, those that were added are there but lead nowhere.
+    Nodes cannot leave a live graph: after the undoing, those that were added are there but lead nowhere. What the
+    pass remarks is logged.
 
     Raises:
         EnforcerError: the pass removes nodes, or feeds one a tensor of another shape or type.
         TfwaveError: what the pass raises.
     """
-    edits = graph_pass(item).edits
+    result = graph_pass(item)
+    for remark in result.remarks:
+        _log.info("tfwave: %s: %s", excerpt(str(graph_pass)), remark)
+    edits = result.edits
     for edit in edits:
         if isinstance(edit, NodeRemoved):
             raise _refusal(graph_pass, f"node '{edit.node.name}' cannot be removed")

@@ -1,4 +1,4 @@
-"""The chief of a test cluster: connects, then runs the scenarios that its standard input names.
+"""The chief of a test cluster: connects, then runs the scenarios of a module that its standard input names.
 
 The first line is the cluster: {"ps": [...], "worker": [...], "chief": [...]}
 """
@@ -6,6 +6,7 @@ The first line is the cluster: {"ps": [...], "worker": [...], "chief": [...]}
 import json
 import sys
 import traceback
+from importlib import import_module
 
 from tests.cluster.speaker import say
 
@@ -19,8 +20,7 @@ def ask(question: str) -> None:
 def main() -> None:
     import tensorflow as tf
 
-    from tests.cluster import fit_scenarios
-
+    scenarios = import_module(sys.argv[1])
     spec = tf.train.ClusterSpec(json.loads(sys.stdin.readline()))
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         spec, task_type="chief", task_id=0, rpc_layer="grpc"
@@ -30,7 +30,7 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            say({"answer": getattr(fit_scenarios, request.pop("scenario"))(strategy, **request)})
+            say({"answer": getattr(scenarios, request.pop("scenario"))(strategy, **request)})
         except Exception:
             say({"error": traceback.format_exc()})
 

@@ -1,0 +1,8 @@
+"""Tables of embeddings on parameter servers, whose rows travel while the worker computes."""
+
+from tfwave.embedding.staged import Call as Call
+from tfwave.embedding.staged import Staged as Staged
+from tfwave.embedding.staged import staged as staged
+from tfwave.runtime.embedding.optimizers import SGD as SGD
+from tfwave.runtime.embedding.optimizers import Adagrad as Adagrad
+from tfwave.runtime.embedding.table import Table as Table

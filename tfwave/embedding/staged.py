@@ -1,0 +1,146 @@
+"""A training loop whose steps overlap: rows of the next batch are pulled while this one computes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from tfwave.errors import TfwaveError
+from tfwave.runtime.embedding.rows import Layout, Shard
+from tfwave.runtime.embedding.specs import check_element, tensors_of
+from tfwave.runtime.embedding.steps import Step, StepFunctions
+from tfwave.runtime.embedding.table import Table
+from tfwave.runtime.embedding.wire import Wire
+
+
+@dataclass(frozen=True)
+class Call:
+    """What to schedule next: ``coordinator.schedule(call.function, args=call.args)``.
+
+    Attributes:
+        function: a `tf.function`; it returns a tuple, for each batch what the step returned.
+        args: its arguments, the batches.
+        steps: how many batches these are.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    steps: int
+
+
+class Staged:
+    """The functions of a step, one for each number of batches; see `staged`."""
+
+    def __init__(self, step: Step, tables: Mapping[str, Table], staleness: int, steps: int) -> None:
+        """Nothing is traced before the first call."""
+        shards = [
+            Shard(name, shard.device, int(shard.shape[0]), table.width)
+            for name, table in tables.items()
+            for shard in table.shards
+        ]
+        self._layout, self._steps = Layout(shards), steps
+        self._functions = StepFunctions(step, Wire(tables, self._layout), staleness)
+
+    def calls(self, dataset: Any) -> Iterator[Call]:
+        """Each batch of a dataset once, in order, some in each call; the last call has what is left.
+
+        The chief reads the dataset and prepares a call's row sets while the workers run those before it.
+
+        Args:
+            dataset: a `tf.data.Dataset` of pairs: a dict with an integer tensor of ids for each table, of any
+                shape, and what the step gets beside their rows.
+
+        Raises:
+            TfwaveError: elements of another kind, or an id that is no row of its table.
+            Exception: what the dataset raises. The batches before it come in a call of their own, first.
+        """
+        check_element(dataset, self._layout.tables)
+        drawn = self._drawn(dataset)
+        more = True
+        while more:
+            batches: list[tuple[Any, Any]] = []
+            failure: Exception | None = None
+            try:
+                for batch in islice(drawn, self._steps):
+                    batches.append(batch)
+            except Exception as err:  # raised again, behind the batches that came before it
+                failure = err
+            if batches:
+                yield self._call(batches, dataset.element_spec)
+            if failure:
+                raise failure
+            more = len(batches) == self._steps
+
+    def _drawn(self, dataset: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+        for ids, batch in dataset:
+            yield self._layout.numbers({table: ids[table].numpy() for table in ids}), batch
+
+    def _call(self, batches: Sequence[tuple[dict[str, Any], Any]], spec: Any) -> Call:
+        sets = self._layout.row_sets([numbers for numbers, _ in batches])
+        pairs = zip(sets, batches, strict=True)
+        prepared = tuple((tensors_of(rows), batch) for rows, (_, batch) in pairs)
+        return Call(self._functions.of(len(batches), spec), (prepared,), len(batches))
+
+
+def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps: int = 8) -> Staged:
+    """Let the steps of a custom loop overlap: while one computes, the servers send the rows of the next.
+
+    The step gets rows instead of ids, and gives their gradients back; all else of it, as the update of dense
+    variables, is its own::
+
+        def step(embedded, batch):
+            with tf.GradientTape() as tape:
+                tape.watch(embedded)
+                loss = ...
+            rows, dense = tape.gradient(loss, (embedded, model.trainable_variables))
+            optimizer.apply(dense, model.trainable_variables)
+            return loss, rows
+
+        train = tfwave.embedding.staged(step, {"users": users, "items": items})
+        for call in train.calls(dataset):
+            losses = coordinator.schedule(call.function, args=call.args)
+        coordinator.join()
+
+    1. Each row travels once, however often a batch has its id, and what a batch needs of a server comes in one
+       tensor, for all tables; so do the gradients, summed over ids.
+    2. With `staleness=0` results are those of one step after the other, bit for bit: rows that the next batch reads
+       too are updated first, and sent then; all others are sent before, and updated behind.
+    3. With `staleness=1` all rows of a batch are sent before the batch in front of it is done, and so lack its
+       update; those of the first batch of a call lack none.
+    4. A call begins and ends with the tables up to date. Evaluate, save and restore between calls, behind
+       ``coordinator.join()``: no row is under way then. A checkpoint behind n batches goes on with
+       ``dataset.skip(n)``.
+    5. The coordinator keeps all calls that are scheduled: join it from time to time where a dataset has no end.
+
+    With several workers the steps of each are as said, and those of others come in between, as asynchronous
+    training has it.
+
+    Args:
+        step: takes a dict with the rows of each table's ids, float32 of shape [*ids.shape, width], and what the
+            dataset has beside the ids; returns anything in tensors, and a dict of the gradients of these rows. It
+            is traced without AutoGraph, and reads and changes the tables in no other way.
+        tables: by the names that the dataset's ids have.
+        staleness: 0 or 1.
+        steps: how many in one call. The rows of its first batch travel while nothing computes.
+
+    Raises:
+        TfwaveError: another staleness, no step, no table, or a variable that is in two tables.
+    """
+    if staleness not in (0, 1):
+        raise TfwaveError(f"rows can be 0 or 1 updates old, not {staleness}")
+    if steps < 1:
+        raise TfwaveError(f"a call cannot make {steps} steps: give at least 1")
+    if not tables:
+        raise TfwaveError(
+            "there is no table: give at least one, by the name that its ids have in the dataset"
+        )
+    seen: dict[int, str] = {}
+    for name, table in tables.items():
+        for shard in table.shards:
+            other = seen.setdefault(id(shard), name)
+            if other != name:
+                raise TfwaveError(
+                    f"tables '{other}' and '{name}' have the same variable: put the ids of both into one tensor, "
+                    "for one table"
+                )
+    return Staged(step, tables, staleness, steps)

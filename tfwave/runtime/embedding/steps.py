@@ -1,0 +1,90 @@
+"""Several steps in one traced function, in which rows of the next batch travel while this one computes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from itertools import zip_longest
+from typing import Any
+
+from tfwave.errors import TfwaveError
+from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, REST
+from tfwave.runtime.embedding.specs import signature_of
+from tfwave.runtime.embedding.wire import Asked, Pulled, Wire
+from tfwave.runtime.unroll import check_draws
+
+Step = Callable[[dict[str, Any], Any], tuple[Any, Mapping[str, Any]]]
+
+
+class StepFunctions:
+    """A step as `tf.function`s of one or more batches.
+
+    Each takes for each batch the pair of its row sets and what the step gets of it, and returns a tuple of what the
+    step returned.
+    """
+
+    def __init__(self, step: Step, wire: Wire, staleness: int) -> None:
+        """`step` takes embedded rows by table, and a batch; it returns its result, and gradients by table."""
+        self._step, self._wire, self._staleness = step, wire, staleness
+        self._functions: dict[tuple[int, str], Any] = {}
+
+    def of(self, count: int, spec: Any) -> Any:
+        """The function of so many batches of a dataset.
+
+        Raises:
+            TfwaveError, GraphError: when it is traced: the step's gradients do not fit; its random ops draw the
+                same numbers in all steps.
+        """
+        tensorflow: Any = import_module("tensorflow")
+        key = (count, repr(spec))
+        if key not in self._functions:
+            signature = [(signature_of(self._wire.layout, spec),) * count]
+            self._functions[key] = tensorflow.function(
+                self._steps, input_signature=signature, autograph=False
+            )
+        return self._functions[key]
+
+    def _steps(self, batches: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
+        """Automatic control dependencies have accesses to a variable happen in the order of these lines; nothing
+        else waits.
+        """
+        tensorflow: Any = import_module("tensorflow")
+        asked = [self._wire.asked(sets) for sets, _ in batches]
+        pulled = asked[0].pull(EARLY, LATE)
+        results: list[Any] = []
+        for own, behind, (_, batch) in zip_longest(asked, asked[1:], batches):
+            ahead = behind.pull(*(EARLY, LATE) if self._staleness else (EARLY,)) if behind else pulled
+            embedded, rows = own.look_up(pulled)
+            result, gradients = self._step(embedded, batch)
+            sums = own.summed(_checked(gradients, embedded), rows)
+            if behind is None or self._staleness:
+                own.push(sums, FIRST, REST)
+                pulled = ahead
+            else:
+                pulled = ahead | _handed_over(own, sums, behind)
+            results.append(result)
+        if len(batches) > 1:
+            check_draws(tensorflow.compat.v1.get_default_graph())
+        return tuple(results)
+
+
+def _handed_over(asked: Asked, sums: Sequence[Any], behind: Asked) -> Pulled:
+    """Update what the next batch reads too, first, and have it sent; the rest leaves when that was received."""
+    asked.push(sums, FIRST)
+    late = behind.pull(LATE)
+    asked.push(sums, REST, behind=late.sent)
+    return late
+
+
+def _checked(gradients: Mapping[str, Any], embedded: Mapping[str, Any]) -> dict[str, Any]:
+    tensorflow: Any = import_module("tensorflow")
+    if not isinstance(gradients, dict) or gradients.keys() != embedded.keys():
+        raise TfwaveError(
+            f"the step must return its result and a dict of gradients by table, of {', '.join(embedded)}: "
+            "tape.gradient(loss, embedded)"
+        )
+    missing = [table for table in embedded if gradients[table] is None]
+    if missing:
+        raise TfwaveError(
+            f"the loss does not depend on the rows of table '{missing[0]}': call tape.watch(embedded) before "
+            "it is computed, or leave the table out"
+        )
+    return {table: tensorflow.convert_to_tensor(gradients[table]) for table in embedded}

@@ -1,0 +1,168 @@
+"""How rows travel, as ops of a traced function: one tensor each way between the worker and each server."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, REST, SETS, Layout, RowSets
+from tfwave.runtime.embedding.table import Table
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """Rows of some sets on the worker: by set and width, those of each server.
+
+    `sent` is by server what it sent last.
+    """
+
+    rows: dict[int, list[list[Any]]]
+    sent: list[Any]
+
+    def __or__(self, other: "Pulled") -> "Pulled":
+        return Pulled(self.rows | other.rows, other.sent)
+
+
+class Wire:
+    """The tables of a job and how they lie."""
+
+    def __init__(self, tables: Mapping[str, Table], layout: Layout) -> None:
+        """`layout` is of the shards of all tables, table by table."""
+        self.layout = layout
+        shards = [(t, k) for t in tables.values() for k in range(len(t.shards))]
+        self._shards = [shards[place] for place in layout.order]
+
+    def asked(self, sets: RowSets) -> "Asked":
+        """Tell the servers which rows a batch needs."""
+        return Asked(self, sets)
+
+    def table_and_shard(self, place: int) -> tuple[Table, int]:
+        return self._shards[place]
+
+
+class Asked:
+    """The rows of one batch: pulled, looked up and pushed."""
+
+    def __init__(self, wire: Wire, sets: RowSets) -> None:
+        self._wire, self._layout, self._sets = wire, wire.layout, sets
+        tensorflow: Any = import_module("tensorflow")
+        self._tf = tensorflow
+        self._places = [wire.layout.places(server) for server in wire.layout.servers]
+        self._counts = [self._counts_of(k, wanted) for k, wanted in enumerate(sets.wanted)]
+        self._rows = [self._on_server(k, wanted) for k, wanted in enumerate(sets.wanted)]
+
+    def _counts_of(self, server: int, wanted: Any) -> Any:
+        shards = len(self._places[server])
+        return self._tf.reshape(wanted[: SETS * shards], [SETS, shards])
+
+    def _on_server(self, server: int, wanted: Any) -> list[list[Any]]:
+        """By set and shard the rows, as the server knows them."""
+        tensorflow, shards = self._tf, len(self._places[server])
+        with tensorflow.device(self._layout.servers[server]):
+            told = tensorflow.identity(wanted)
+            parts = tensorflow.split(told[SETS * shards :], told[: SETS * shards], num=SETS * shards)
+        return [parts[k * shards : (k + 1) * shards] for k in range(SETS)]
+
+    def pull(self, *chosen: int) -> Pulled:
+        """Have each server send the rows of the chosen sets, in one tensor."""
+        tensorflow = self._tf
+        rows: dict[int, list[list[Any]]] = {k: [[] for _ in self._layout.widths] for k in chosen}
+        sent: list[Any] = []
+        for server, places in enumerate(self._places):
+            with tensorflow.device(self._layout.servers[server]):
+                parts = [
+                    self._gathered(place, part)
+                    for k in chosen
+                    for place, part in zip(places, self._rows[server][k], strict=True)
+                ]
+                flat = tensorflow.concat(parts, 0)
+            sent.append(flat)
+            lengths = [self._numbers(server, k, width) for k in chosen for width in self._layout.widths]
+            pieces = iter(tensorflow.split(flat, lengths, num=len(lengths)))
+            for k in chosen:
+                for column, width in enumerate(self._layout.widths):
+                    rows[k][column].append(tensorflow.reshape(next(pieces), [-1, width]))
+        return Pulled(rows, sent)
+
+    def _gathered(self, place: int, rows: Any) -> Any:
+        tensorflow = self._tf
+        table, shard = self._wire.table_and_shard(place)
+        handle = table.shards[shard].handle
+        found = tensorflow.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=tensorflow.float32)
+        return tensorflow.reshape(found, [-1])
+
+    def _numbers(self, server: int, chosen: int, width: int) -> Any:
+        """How many numbers the rows of a width have."""
+        return width * self._tf.reduce_sum(self._in_width(server, chosen, width))
+
+    def _in_width(self, server: int, chosen: int, width: int) -> Any:
+        columns = [
+            k for k, place in enumerate(self._places[server]) if self._layout.shards[place].width == width
+        ]
+        return self._tf.gather(self._counts[server][chosen], self._tf.constant(columns, self._tf.int32))
+
+    def look_up(self, pulled: Pulled) -> tuple[dict[str, Any], list[Any]]:
+        """By table the rows of its ids, shaped [*ids.shape, width]; and by width the rows, each once."""
+        tensorflow, widths = self._tf, self._layout.widths
+        rows = [
+            tensorflow.concat([*pulled.rows[EARLY][k], *pulled.rows[LATE][k]], 0) for k in range(len(widths))
+        ]
+        column = {table: widths.index(self._layout.width_of(table)) for table in self._layout.tables}
+        return {t: tensorflow.gather(rows[column[t]], self._sets.positions[t]) for t in column}, rows
+
+    def summed(self, gradients: Mapping[str, Any], rows: Sequence[Any]) -> list[Any]:
+        """By width the gradient of each row, summed over the ids that ask for it."""
+        tensorflow = self._tf
+        sums: list[Any] = []
+        for column, width in enumerate(self._layout.widths):
+            tables = [t for t in self._layout.tables if self._layout.width_of(t) == width]
+            flat = tensorflow.concat([tensorflow.reshape(gradients[t], [-1, width]) for t in tables], 0)
+            places = tensorflow.concat([tensorflow.reshape(self._sets.positions[t], [-1]) for t in tables], 0)
+            count = tensorflow.shape(rows[column])[0]
+            sums.append(tensorflow.math.unsorted_segment_sum(flat, places, count))
+        return sums
+
+    def push(self, sums: Sequence[Any], *chosen: int, behind: Sequence[Any] = ()) -> None:
+        """Send each server the gradients of the chosen sets, in one tensor, and update these rows there.
+
+        Args:
+            sums: by width, for all rows of the batch.
+            chosen: of `FIRST` and `REST`.
+            behind: for each server an op on it; what it gets leaves when that is done.
+        """
+        tensorflow = self._tf
+        parts = [self._picked(column, sums[column], chosen) for column in range(len(sums))]
+        for server, places in enumerate(self._places):
+            own = [of_width[k][server] for k in range(len(chosen)) for of_width in parts]
+            flat = tensorflow.concat([tensorflow.reshape(part, [-1]) for part in own], 0)
+            with tensorflow.control_dependencies([behind[server]] if behind else []):
+                flat = tensorflow.identity(flat)
+            with tensorflow.device(self._layout.servers[server]):
+                self._update(server, places, flat, chosen)
+
+    def _picked(self, column: int, gradients: Any, chosen: Sequence[int]) -> list[list[Any]]:
+        """By chosen set and server the gradients of a width."""
+        tensorflow, width = self._tf, self._layout.widths[column]
+        counts = [
+            [tensorflow.reduce_sum(self._in_width(server, k, width)) for server in range(len(self._places))]
+            for k in (FIRST, REST)
+        ]
+        lengths = tensorflow.stack(counts[0] + counts[1])
+        picks = tensorflow.split(self._sets.picks[column], lengths, num=2 * len(self._places))
+        servers = len(self._places)
+        return [
+            [tensorflow.gather(gradients, picks[(k - FIRST) * servers + server]) for server in range(servers)]
+            for k in chosen
+        ]
+
+    def _update(self, server: int, places: Sequence[int], flat: Any, chosen: Sequence[int]) -> None:
+        tensorflow = self._tf
+        rows = [self._rows[server][k][shard] for k in chosen for shard in range(len(places))]
+        widths = [self._layout.shards[place].width for _ in chosen for place in places]
+        lengths = [tensorflow.size(some) * width for some, width in zip(rows, widths, strict=True)]
+        gradients = tensorflow.split(flat, lengths, num=len(lengths))
+        for k, (some, width, gradient) in enumerate(zip(rows, widths, gradients, strict=True)):
+            table, shard = self._wire.table_and_shard(places[k % len(places)])
+            table.optimizer.apply(
+                table.shards[shard], table.slots[shard], some, tensorflow.reshape(gradient, [-1, width])
+            )
