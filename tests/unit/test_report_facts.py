@@ -64,6 +64,7 @@ def test_a_run_answers_the_three_questions_first(tmp_path: Path) -> None:
         ([5, 6, 7], [8, 9, 9], True, "No: ", False),
         ([5, 6, 7], [5, 6, 7], True, "No clear difference", None),
         ([5, 6, 7], [5, 6, 7], False, "No clear difference", False),
+        ([5, 6, 7, 8], [4, 6, 7, 8], True, "No clear difference", None),
         ([6], [5], True, "Yes:", True),
     ],
 )

@@ -79,7 +79,10 @@ def _with(given: Given, path: Path) -> Given:
         return _with_bundle(given, path)
     if path.is_dir():
         return _with_run(given, path)
-    plan = load_plan(path)
+    return _with_plan(given, load_plan(path))
+
+
+def _with_plan(given: Given, plan: Plan) -> Given:
     return replace(given, plan=plan if given.plan is None else given.plan.with_sections_of(plan))
 
 
@@ -101,9 +104,8 @@ def _with_run(given: Given, path: Path) -> Given:
     places = {UNORDERED: path / "bundle", ORDERED: path / "ordered"}
     plan = path / "plan.json"
     return replace(
-        given,
+        _with_plan(given, load_plan(plan)) if plan.is_file() else given,
         bundles={mode: load_bundle(place) for mode, place in places.items() if is_bundle(place)},
-        plan=load_plan(plan) if plan.is_file() else given.plan,
         hand_offs=hand_offs,
         measured=_measured(path / FIGURES_FILE),
     )

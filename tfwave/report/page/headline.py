@@ -32,7 +32,7 @@ def _worth(given: Given) -> Answer:
         return Answer(question, *_judged(given, given.measured))
     said = [text for text in _verdicts(given.plan) if text]
     if said:
-        gains = "gain expected" in said[0] and "no gain" not in said[0]
+        gains = given.plan is not None and given.plan.predicted.gain_low > 0
         return Answer(question, f"Forecast, nothing was measured: {'; '.join(said)}.", gains or None)
     if given.plan is None:
         return Answer(question, "Not known: no plan was given. tfwave plan BUNDLE -o plan.json makes one.")
@@ -114,21 +114,19 @@ def _measured(given: Given) -> Iterator[Figure]:
 
 
 def _traced(given: Given) -> Iterator[Figure]:
-    for words, own in (
-        (
-            "of the time with transfers a worker computes, too",
-            {m: mean_overlap(b) for m, b in given.bundles.items()},
-        ),
-        (
-            "efficiency E of a traced step (median): 1 is perfect, 0 is all in a row",
-            {m: statistics.median(i.efficiency for i in own) for m, own in given.iterations.items() if own},
-        ),
-    ):
-        style = ".0%" if words.startswith("of ") else ".2f"
-        known = {mode: value for mode, value in own.items() if value is not None}
-        if known:
-            shown = " to ".join(format(known[mode], style) for mode in known)
-            yield Figure(shown, f"{words}{', unordered to ordered' if len(known) > 1 else ''}")
+    overlaps = [mean_overlap(bundle) for bundle in given.bundles.values()]
+    shown = [f"{overlap:.0%}" for overlap in overlaps if overlap is not None]
+    if shown:
+        yield Figure(" to ".join(shown), f"of the time with transfers a worker computes, too{_both(shown)}")
+    own = [[i.efficiency for i in iterations] for iterations in given.iterations.values() if iterations]
+    shown = [f"{statistics.median(efficiencies):.2f}" for efficiencies in own]
+    if shown:
+        words = "efficiency E of a traced step (median): 1 is perfect, 0 is all in a row"
+        yield Figure(" to ".join(shown), f"{words}{_both(shown)}")
+
+
+def _both(shown: Sequence[str]) -> str:
+    return f", {UNORDERED} to {ORDERED}" if len(shown) > 1 else ""
 
 
 def _planned(plan: Plan | None) -> Iterator[Figure]:

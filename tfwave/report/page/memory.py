@@ -8,7 +8,7 @@ from itertools import accumulate
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.bundle.memory.captured import memory_devices
-from tfwave.errors import PlanError
+from tfwave.errors import GraphError, PassError, PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import short_device
 from tfwave.graph.verify import verify
@@ -216,12 +216,19 @@ def _group_marks(memory: StepMemory, groups: Groups) -> Iterator[Mark]:
 
 
 def _second_wave(bundle: Bundle, memory: StepMemory, waves: Waves) -> float | None:
-    """When it begins by the model, in seconds; None where the plan is for a graph that the bundle does not hold."""
+    """When it begins by the model, in seconds.
+
+    None where the plan is for a graph that the bundle does not hold, or where that does not tell the passes of the
+    step apart, as of many a tf.function.
+    """
     graph, *more = bundle.graphs
     if more or first_difference(waves.graph, bundle.view) is not None:
         return None
     item = GraphItem(graph, fetches=tuple(bundle.manifest.fetches))
-    return wave_starts(Training.of(item, verify(item)), memory, [waves.offset])[0]
+    try:
+        return wave_starts(Training.of(item, verify(item)), memory, [waves.offset])[0]
+    except (GraphError, PassError, PlanError):
+        return None
 
 
 def thinned(points: Sequence[Point]) -> tuple[Point, ...]:

@@ -9,6 +9,7 @@ from tfwave.report.figures import StepFigures
 from tfwave.report.iterations import Iteration, explained
 from tfwave.report.page.facts import Section, Table
 from tfwave.report.page.given import Given
+from tfwave.report.run import MODES
 from tfwave.sizes import milliseconds
 
 _FEWEST = 3
@@ -19,22 +20,16 @@ def times_section(given: Given) -> Section | None:
     """The distribution of step times (CDF) by mode; None where none were measured."""
     if given.measured is None:
         return None
-    times = {
-        mode: sorted(max(workers) for workers in steps)
-        for mode, steps in sorted(given.measured.step_seconds.items(), reverse=True)
-    }
-    rows = [(mode, *_figures(given.figures[mode])) for mode in times]
+    measured = given.measured.step_seconds
+    times = {mode: sorted(max(workers) for workers in measured[mode]) for mode in MODES}
+    rows = [(mode, *_row(given.figures[mode], times[mode])) for mode in MODES]
     columns = ["mode", "steps", "fastest", "median", "slowest", "std dev", "straggler"]
-    spread = [
-        (*row[:2], milliseconds(times[row[0]][0]), row[2], milliseconds(times[row[0]][-1]), *row[3:])
-        for row in rows
-    ]
     return Section(
         "times",
         "How long steps took",
         "Each curve: the share of steps that took at most so long; further left is faster, steeper is steadier.",
         {"modes": [{"mode": mode, "ms": [_ms(s) for s in seconds]} for mode, seconds in times.items()]},
-        Table(columns, spread),
+        Table(columns, rows),
     )
 
 
@@ -72,13 +67,9 @@ def efficiency_section(given: Given) -> Section | None:
     )
 
 
-def _figures(figures: StepFigures) -> tuple[int, str, str, str]:
-    return (
-        figures.steps,
-        milliseconds(figures.median_seconds),
-        milliseconds(figures.stdev_seconds),
-        f"{figures.straggler_median:.1%}",
-    )
+def _row(figures: StepFigures, times: Sequence[float]) -> tuple[int | str, ...]:
+    seconds = (times[0], figures.median_seconds, times[-1], figures.stdev_seconds)
+    return (figures.steps, *map(milliseconds, seconds), f"{figures.straggler_median:.1%}")
 
 
 def _line(points: Sequence[Iteration]) -> list[list[float]]:
