@@ -43,17 +43,16 @@ def _judged(given: Given, measured: Measured) -> tuple[str, bool | None]:
     """By medians; clear where three of four steps of one mode are faster than three of four of the other."""
     before, after = given.figures[UNORDERED].median_seconds, given.figures[ORDERED].median_seconds
     said = f"ordered steps take {milliseconds(after)}, unordered ones {milliseconds(before)}"
-    said += f", {before / after:.2f} x the throughput; outputs are {_equal(measured)}."
+    said += f", {before / after:.2f} x the throughput; outputs are {'bit-equal' if measured.outputs_equal else 'not equal'}."
     times = {mode: [max(step) for step in steps] for mode, steps in measured.step_seconds.items()}
     slow, fast = _middle(times[UNORDERED]), _middle(times[ORDERED])
+    if not measured.outputs_equal:
+        return f"No, results differ: {said}", False
     if fast[1] < slow[0]:
-        return f"Yes: {said}", measured.outputs_equal
+        return f"Yes: {said}", True
     if slow[1] < fast[0]:
         return f"No: {said}", False
-    return (
-        f"No clear difference: {said} Step times of the two overlap.",
-        None if measured.outputs_equal else False,
-    )
+    return f"No clear difference: {said} Step times of the two overlap.", None
 
 
 def _middle(seconds: Sequence[float]) -> tuple[float, float]:
@@ -62,10 +61,6 @@ def _middle(seconds: Sequence[float]) -> tuple[float, float]:
         return seconds[0], seconds[0]
     first, _, third = statistics.quantiles(seconds, method="inclusive")
     return first, third
-
-
-def _equal(measured: Measured) -> str:
-    return "bit-equal" if measured.outputs_equal else "DIFFERENT"
 
 
 def _verdicts(plan: Plan | None) -> Iterator[str]:
