@@ -11,12 +11,18 @@ import pytest
 import simpy
 
 from tests.unit.conftest import Command
+from tfwave.cost.analytic import LinkModel
 from tfwave.errors import CostError
-from tfwave.stragglers.forecast import Forecast, choose_terms, forecast
+from tfwave.stragglers.forecast import Forecast, choose_terms, forecast, judge, ring_seconds
 from tfwave.stragglers.simulate import Reduce, Rule, simulate
 from tfwave.stragglers.times import LONGEST, SHORTEST, load_times
 
 WAITS = [Rule(None, 0), Rule(None, 3), Rule(1, 1), Rule(2, 4), Rule(2, 1, 9.0), Rule(4, 3, 5.0)]
+
+
+def at_once(_: int) -> float:
+    """A reduce that takes no time."""
+    return 0.0
 
 
 class Oracle:
@@ -51,10 +57,11 @@ class Oracle:
             while self.rule.grace and not all(self.boxes) and not limit.processed:
                 yield self.made | limit
             gave, self.boxes = tuple(self.boxes), [0] * len(self.boxes)
-            self.reduces.append(Reduce(begin, self.env.now, gave))
+            go = self.env.now
             if self.rule.ahead:
                 self._free()
             yield self.env.timeout(self.reduce_seconds)
+            self.reduces.append(Reduce(begin, go, self.env.now, gave))
             if not self.rule.ahead:
                 self._free()
 
@@ -80,7 +87,7 @@ def test_a_simulation_is_that_of_simpy(rule: Rule, reduce_seconds: float) -> Non
         theirs = Oracle(rule, steps, probed[: len(ours)], reduce_seconds).reduces
         assert [each.gave for each in ours] == [each.gave for each in theirs]
         for one, other in zip(ours, theirs, strict=True):
-            assert (one.begin, one.go) == pytest.approx((other.begin, other.go))
+            assert (one.begin, one.go, one.end) == pytest.approx((other.begin, other.go, other.end))
 
 
 @pytest.mark.parametrize("workers", [4, 100])
@@ -88,7 +95,7 @@ def test_a_simulation_is_that_of_simpy(rule: Rule, reduce_seconds: float) -> Non
 def test_without_stragglers_nothing_is_split(workers: int, reduce_seconds: float) -> None:
     times = {"a": (0.0200, 0.0203, 0.0207), "b": (0.0202, 0.0219)}
     assert not choose_terms(times).stragglers
-    for each in forecast(times, workers, (1, 2, 4), reduce_seconds):
+    for each in forecast(times, workers, (1, 2, 4), lambda _: reduce_seconds):
         assert each.joined == 1.0
 
 
@@ -103,7 +110,7 @@ def _by_name(found: list[Forecast]) -> dict[str, Forecast]:
 def test_with_stragglers_fewer_join_and_none_waits_for_the_slowest() -> None:
     chance = random.Random(0)
     times = {str(i): tuple(chance.uniform(0.01, 0.05) for _ in range(200)) for i in range(4)}
-    found = _by_name(forecast(times, 64, (1, 2, 4), 0.0))
+    found = _by_name(forecast(times, 64, (1, 2, 4), at_once))
     assert found["barrier"].joined == 1.0
     assert found["probes 4"].joined < found["probes 2"].joined < found["probes 1"].joined < 1
     assert found["probes 4"].wait_seconds < found["probes 1"].wait_seconds < found["barrier"].wait_seconds
@@ -112,8 +119,53 @@ def test_with_stragglers_fewer_join_and_none_waits_for_the_slowest() -> None:
     assert found["probes 2"].gradients_per_second < 1.05 * never_waiting
 
 
+def test_groups_are_parted_where_workers_differ_most_and_none_waits_for_the_other() -> None:
+    times = {"a": (0.020, 0.021), "b": (0.050, 0.052), "c": (0.022, 0.021), "d": (0.051, 0.050)}
+    found = _by_name(forecast(times, 8, (2,), at_once))
+    ceiling = 4 / 0.021 + 4 / 0.051
+    assert found["2 groups"].gradients_per_second == pytest.approx(ceiling, rel=0.05)
+    assert found["2 groups"].joined == 1.0
+    assert found["2 groups"].gradients_per_second > 1.4 * found["barrier"].gradients_per_second
+
+
+def test_the_last_reduce_counts_to_its_end() -> None:
+    barrier = forecast({"a": (1.0,)}, 2, (1,), lambda _: 9.0)[0]
+    assert barrier.gradients_per_second == pytest.approx(2 / 10)
+
+
+def test_workers_measured_alike_make_no_groups() -> None:
+    assert "2 groups" not in _by_name(forecast({"a": (1.0, 3.0), "b": (3.0, 1.0)}, 8, (1,), at_once))
+
+
+def test_a_group_pays_for_a_ring_of_its_own() -> None:
+    asked: list[int] = []
+
+    def note(workers: int) -> float:
+        asked.append(workers)
+        return 0.0
+
+    forecast({"a": (1.0,), "b": (5.0,), "c": (1.1,)}, 6, (1,), note)
+    assert set(asked) == {6, 4, 2}
+
+
+def test_a_ring_passes_nearly_twice_the_gradients_in_chunks() -> None:
+    link = LinkModel(0.001, 100.0)
+    assert ring_seconds(1, 1000, link) == 0.0
+    assert ring_seconds(4, 1000, link) == pytest.approx(2 * 3 / 4 * 1000 / 100 + 2 * 3 * 0.001)
+
+
+def test_the_verdict_is_the_best_of_those_that_wait_less() -> None:
+    def row(name: str, rate: float) -> Forecast:
+        return Forecast(name, 4, 0.0, 1.0, rate)
+
+    said = judge([row("barrier", 100.0), row("all", 103.0), row("probes 2", 140.0), row("2 groups", 120.0)])
+    assert (said.workers, said.best, said.gain, said.pays) == (4, "probes 2", pytest.approx(1.4), True)
+    assert judge([row("barrier", 100.0), row("all", 139.0), row("probes 2", 140.0)]).best == "all"
+    assert not judge([row("barrier", 100.0), row("all", 104.0)]).pays
+
+
 def test_no_more_are_probed_than_there_are() -> None:
-    assert set(_by_name(forecast({"a": (1.0,)}, 2, (1, 2, 4), 0.0))) == {
+    assert set(_by_name(forecast({"a": (1.0,)}, 2, (1, 2, 4), at_once))) == {
         "barrier",
         "all",
         "probes 1",
@@ -133,7 +185,7 @@ def test_a_reduce_is_paid_for_at_a_barrier_and_hidden_otherwise() -> None:
 
 
 def test_steps_of_very_different_lengths_end() -> None:
-    for each in forecast({"a": (SHORTEST,), "b": (LONGEST,)}, 2, (1,), 0.0):
+    for each in forecast({"a": (SHORTEST,), "b": (LONGEST,)}, 2, (1,), at_once):
         assert 0 < each.joined <= 1
 
 
@@ -172,15 +224,41 @@ def test_the_command_prints_a_row_for_each_way_and_the_caution(tfwave: Command, 
     ran = tfwave("stragglers", measured, "--workers", 2, "--workers", 8)
     assert (ran.code, ran.err) == (0, "")
     shown = " ".join(ran.out.split())
-    for text in ("barrier", "probes 4", "joined", "gradients per second are not loss", "grace 2.50 ms"):
+    for text in (
+        "barrier",
+        "probes 4",
+        "joined",
+        "gradients per second are not loss",
+        "grace 2.50 ms",
+        "2 workers: ",
+        "8 workers: ",
+    ):
         assert text in shown
 
 
 def test_the_command_prints_json(tfwave: Command, measured: Path) -> None:
-    ran = tfwave("stragglers", measured, "--reduce-ms", 20, "--json")
+    ran = tfwave(
+        "stragglers", measured, "--gradients", "1MB", "--bandwidth", "400mbit", "--latency", 0, "--json"
+    )
     found = json.loads(ran.out)
-    assert [each["name"] for each in found["forecasts"]] == ["barrier", "all", "probes 1", "probes 2"]
+    assert [each["name"] for each in found["forecasts"]] == [
+        "barrier",
+        "all",
+        "probes 1",
+        "probes 2",
+        "2 groups",
+    ]
+    ended_in_turn = found["forecasts"][0]["gradients_per_second"]
+    at_once = json.loads(tfwave("stragglers", measured, "--json").out)["forecasts"][0]["gradients_per_second"]
+    assert 2 / ended_in_turn - 2 / at_once == pytest.approx(0.02, rel=0.2)
+    assert found["verdicts"][0]["workers"] == 2
     assert found["terms"] == {"grace": pytest.approx(0.0025), "ahead": 4, "stragglers": True}
+
+
+def test_the_command_says_where_nothing_is_gained(tfwave: Command, tmp_path: Path) -> None:
+    path = tmp_path / "times.json"
+    path.write_text('{"a": [0.02, 0.0201], "b": [0.0201, 0.02]}')
+    assert "no gain" in tfwave("stragglers", path).out
 
 
 def test_the_command_refuses_what_is_no_file_of_times(tfwave: Command, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from tfwave.cli.background import background_command
 from tfwave.cli.balance import balance_command
 from tfwave.cli.burst import burst_app
 from tfwave.cli.colocate import colocate_command
@@ -72,6 +73,7 @@ app.command("merge")(merge_command)
 app.command("diff")(diff_command)
 app.command("passes")(passes_command)
 app.command("launch", context_settings=LAUNCH_CONTEXT)(launch_command)
+app.command("background", context_settings=LAUNCH_CONTEXT)(background_command)
 app.command("demo")(demo_command)
 app.command("conformance")(conformance_command)
 app.command("report")(report_command)

@@ -1,12 +1,17 @@
 """`tfwave stragglers`: what waiting for the slowest worker costs, and what partial reduces would gain."""
 
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
-from tfwave.stragglers.forecast import Forecast, Terms, choose_terms, forecast
+from tfwave.cost.analytic import LinkModel
+from tfwave.cost.cluster import UNLIMITED, parse_bandwidth, parse_latency
+from tfwave.sizes import parse_size
+from tfwave.stragglers.forecast import Forecast, Terms, Verdict, choose_terms, forecast, judge, ring_seconds
 from tfwave.stragglers.times import load_times
 
 PROBES = (1, 2, 4)
@@ -14,7 +19,7 @@ MOST_WORKERS = 1000
 CAUTION = "gradients per second are not loss: those of a partial reduce are older, and each update has fewer"
 
 
-def stragglers_command(
+def stragglers_command(  # noqa: PLR0913, PLR0917
     times: Annotated[
         Path, typer.Argument(help='JSON, in seconds: {"worker": [step time, ...], ...}.', metavar="TIMES")
     ],
@@ -26,29 +31,59 @@ def stragglers_command(
             help="How many; again for several. Default: those measured, up to 1000.",
         ),
     ] = None,
-    reduce_ms: Annotated[
-        float, typer.Option(min=0.0, max=1e6, help="How long one reduce takes, in milliseconds.")
-    ] = 0.0,
+    gradients: Annotated[
+        str, typer.Option(metavar="64MB", help="Of a worker and step; without it reduces take no time.")
+    ] = "",
+    bandwidth: Annotated[
+        str, typer.Option(metavar="10gbit", help="Of a worker's link, in each direction.")
+    ] = "10gbit",
+    latency: Annotated[str, typer.Option(metavar="50us", help="Before each transfer.")] = "50us",
     as_json: JsonFlag = False,
 ) -> None:
     """Forecast how long reduces wait for stragglers, who joins them, and how many gradients a second there are.
 
-    A forecast only: tfwave has nothing yet that runs a partial reduce.
+    A forecast only: tfwave has nothing yet that runs a partial reduce. A reduce is a ring's, among all workers or
+    those of a group.
 
     [bold]Examples[/bold]
 
       tfwave stragglers times.json
 
-      tfwave stragglers times.json --workers 8 --workers 100 --reduce-ms 20 --json
+      tfwave stragglers times.json --workers 8 --workers 100 --gradients 64MB --bandwidth 1gbit --json
     """
     measured = load_times(times)
     terms = choose_terms(measured)
     counts = workers or [min(len(measured), MOST_WORKERS)]
-    found = [each for count in counts for each in forecast(measured, count, PROBES, reduce_ms / 1e3)]
+    link = LinkModel(parse_latency(latency), parse_bandwidth(bandwidth))
+    reduce_seconds = (
+        partial(ring_seconds, gradients=parse_size(gradients), link=link)
+        if gradients
+        else partial(ring_seconds, gradients=0, link=UNLIMITED)
+    )
+    found = [forecast(measured, count, PROBES, reduce_seconds) for count in counts]
+    verdicts = [judge(each) for each in found]
+    rows = list(chain.from_iterable(found))
     if as_json:
-        print_json({"terms": vars(terms), "forecasts": [vars(each) for each in found], "caution": CAUTION})
+        print_json(
+            {
+                "terms": vars(terms),
+                "forecasts": [vars(each) for each in rows],
+                "verdicts": [vars(each) for each in verdicts],
+                "caution": CAUTION,
+            }
+        )
         return
-    _print(terms, found)
+    _print(terms, rows)
+    for each in verdicts:
+        console.print(_in_words(each))
+    console.print(CAUTION)
+
+
+def _in_words(verdict: Verdict) -> str:
+    what = (
+        f"{verdict.workers} workers: '{verdict.best}' makes {verdict.gain:.2f} x the gradients/s of a barrier"
+    )
+    return what if verdict.pays else f"{what}: no gain"
 
 
 def _print(terms: Terms, found: list[Forecast]) -> None:
@@ -74,4 +109,3 @@ def _print(terms: Terms, found: list[Forecast]) -> None:
             else "no stragglers, none is left"
         )
     )
-    console.print(CAUTION)

@@ -2,6 +2,8 @@
 
 from tfwave.colocate.advice import Advice as Advice
 from tfwave.colocate.advice import advise as advise
+from tfwave.colocate.background import Background as Background
+from tfwave.colocate.background import BackgroundReport as BackgroundReport
 from tfwave.colocate.colocating import run as run
 from tfwave.colocate.handle import Handle as Handle
 from tfwave.colocate.job import Job as Job

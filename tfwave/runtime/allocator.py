@@ -90,7 +90,7 @@ def set_up(settings: AllocatorSettings) -> tuple[str, ...]:
         EnforcerError: TensorFlow is already imported, without the variables.
         EnvironmentUnsupported: a variable has another value.
     """
-    wanted = _cpu_variables(settings) if settings.device == Device.CPU else _gpu_variables(settings)
+    wanted = cpu_variables(settings) if settings.device == Device.CPU else _gpu_variables(settings)
     set_variables(wanted)
     return say(_said(settings, wanted))
 
@@ -144,7 +144,8 @@ def say(lines: Iterable[str]) -> tuple[str, ...]:
     return said
 
 
-def _cpu_variables(settings: AllocatorSettings) -> dict[str, str | None]:
+def cpu_variables(settings: AllocatorSettings) -> dict[str, str]:
+    """What TensorFlow reads for a CPU's pool."""
     return {POOL: "1", LIMIT: str(settings.limit_mb), ONEDNN: "0"}
 
 

@@ -25,10 +25,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class Reduce:
-    """One reduce: when it was asked for, when it went (seconds), and how many gradients each worker gave."""
+    """One reduce: when it was asked for, went and ended (seconds), and how many gradients each worker gave."""
 
     begin: float
     go: float
+    end: float
     gave: tuple[int, ...]
 
 
@@ -86,7 +87,7 @@ def simulate(
         go = _go(rule, ready, next(probed))
         workers.advance(go)
         end = go + reduce_seconds
-        done.append(Reduce(begin, go, workers.hand_over(go if rule.ahead else end)))
+        done.append(Reduce(begin, go, end, workers.hand_over(go if rule.ahead else end)))
         begin = end
     return done
 

@@ -46,13 +46,15 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and SHORTEST <= value <= LONGEST
 
 
-def draws(times: Times, workers: int, seed: int) -> list[Iterator[float]]:
-    """For each of `workers` endless step times, drawn from one measured worker's; these are taken in turn."""
+def measured_of(times: Times, worker: int) -> tuple[float, ...]:
+    """What one of any number of workers goes by: the measured ones are taken in turn."""
     measured = list(times.values())
-    chances = [random.Random(f"{seed}/{i}") for i in range(workers)]  # noqa: S311
-    return [_endless(measured[i % len(measured)], chance) for i, chance in enumerate(chances)]
+    return measured[worker % len(measured)]
 
 
-def _endless(measured: tuple[float, ...], chance: random.Random) -> Iterator[float]:
+def draws(times: Times, worker: int, seed: int) -> Iterator[float]:
+    """Endless step times of one of any number of workers, drawn from what it goes by."""
+    chance = random.Random(f"{seed}/{worker}")  # noqa: S311
+    measured = measured_of(times, worker)
     while True:
         yield chance.choice(measured)

@@ -7,6 +7,7 @@ tools/bench/record.py keras_embedding      a Keras model with a large table on s
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
+tools/bench/record.py background           a training on what others leave: minutes, and a quiet machine
 tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
 tools/bench/record.py table1               the models of TicTac's Table 1 on such links: three hours
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
@@ -100,6 +101,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ["colocation.py", "--parts", "throughput", "--limit", "512"],
         ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
     ],
+    "background": [["background.py"]],
     "keras_fit": [["keras_fit.py"]],
     "keras_embedding": [["keras_embedding.py"]],
     "placement": [["placement.py"]],

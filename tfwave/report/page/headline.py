@@ -43,7 +43,8 @@ def _judged(given: Given, measured: Measured) -> tuple[str, bool | None]:
     """By medians; clear where three of four steps of one mode are faster than three of four of the other."""
     before, after = given.figures[UNORDERED].median_seconds, given.figures[ORDERED].median_seconds
     said = f"ordered steps take {milliseconds(after)}, unordered ones {milliseconds(before)}"
-    said += f", {before / after:.2f} x the throughput; outputs are {'bit-equal' if measured.outputs_equal else 'not equal'}."
+    equal = "bit-equal" if measured.outputs_equal else "not equal"
+    said += f", {before / after:.2f} x the throughput; outputs are {equal}."
     times = {mode: [max(step) for step in steps] for mode, steps in measured.step_seconds.items()}
     slow, fast = _middle(times[UNORDERED]), _middle(times[ORDERED])
     if not measured.outputs_equal:
