@@ -38,10 +38,12 @@ setup(
         "tfwave": ["py.typed", "native/*.h", "native/*.cc"],
         "tfwave.graph": ["ops.pb"],
         "tfwave.proto": ["*.proto", "*.pyi"],
+        "tfwave.report.page": ["templates/*", "vendor/*"],
     },
     install_requires=[
         "filelock>=3.12",
         "grpcio>=1.62",
+        "jinja2>=3.1",
         "networkx>=3.2",
         "numpy>=1.26",
         "platformdirs>=4",

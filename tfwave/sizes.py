@@ -1,4 +1,4 @@
-"""Sizes of memory, as people write and read them; all else has bytes."""
+"""Sizes of memory and times, as people write and read them; all else has bytes and seconds."""
 
 import re
 
@@ -16,6 +16,11 @@ def in_words(size: float) -> str:
         return f"{count} bytes"
     unit, name = (_MIB, "MiB") if abs(count) >= _MIB else (_KIB, "KiB")
     return f"{count / unit:,.{1 if count % unit else 0}f} {name}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds in words, in units of 10^-3."""
+    return f"{seconds * 1e3:.2f} ms"
 
 
 def parse_size(text: str | int) -> int:

@@ -53,6 +53,8 @@ def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, work
     assert {o.channel.destination.partition("/device:")[2] for o in plan.orders} == {device}
     assert sum(len(o.transfers) for o in plan.orders) * BLOCKS.steps >= ordered.hand_offs
     assert json.loads((out / "figures.json").read_text())["conformance"]["ordered"]["exact"] is True
+    assert "the planned order was kept" in (out / "report.md").read_text().lower()
+    assert (out / "report.html").stat().st_size < 3e6
     events = json.loads((out / "trace.json").read_text())["traceEvents"]
     assert {e["pid"].split(":")[0] for e in events} == {"unordered", "ordered"}
 

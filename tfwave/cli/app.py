@@ -21,6 +21,7 @@ from tfwave.cli.memory import memory_command
 from tfwave.cli.merge import merge_command
 from tfwave.cli.passes import passes_command
 from tfwave.cli.plan import plan_command
+from tfwave.cli.report import report_command
 from tfwave.cli.rewrite import rewrite_command, undo_command
 from tfwave.cli.simulate import simulate_command
 from tfwave.cli.stragglers import stragglers_command
@@ -75,6 +76,7 @@ app.command("launch", context_settings=LAUNCH_CONTEXT)(launch_command)
 app.command("background", context_settings=LAUNCH_CONTEXT)(background_command)
 app.command("demo")(demo_command)
 app.command("conformance")(conformance_command)
+app.command("report")(report_command)
 
 
 def main() -> None:

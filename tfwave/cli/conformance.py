@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tfwave.cli.output import JsonFlag, console, print_json, print_table, short_device
+from tfwave.cli.output import JsonFlag, console, print_json, print_table
+from tfwave.graph.names import short_channel
 from tfwave.report.conformance import Conformance, conformance
 from tfwave.report.run import load_run
 
@@ -55,7 +56,7 @@ def print_channels(judged: dict[str, Conformance]) -> None:
         "channels",
         ["mode", "channel", "discipline", "hand-offs", "violations", "exact steps"],
         [
-            (mode, _short(c.channel), c.discipline, c.hand_offs, c.violations, f"{c.exact_share:.1%}")
+            (mode, short_channel(c.channel), c.discipline, c.hand_offs, c.violations, f"{c.exact_share:.1%}")
             for mode, figures in judged.items()
             for c in figures.channels
         ],
@@ -67,7 +68,3 @@ def _verdict(ordered: Conformance) -> str:
     if ordered.exact:
         return "the planned order was kept"
     return "the planned order was not kept: see the violations of the mode 'ordered'"
-
-
-def _short(channel: str) -> str:
-    return " -> ".join(short_device(end) for end in channel.split(" -> "))

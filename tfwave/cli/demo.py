@@ -10,7 +10,7 @@ from tfwave.cli.conformance import print_conformance
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, progress_console
 from tfwave.demo.cluster import DemoJob
 from tfwave.demo.model import Replicas, check_device, check_model
-from tfwave.demo.run import Blocks, DemoResult, result_dict, run_demo
+from tfwave.demo.run import PAGE, Blocks, DemoResult, result_dict, run_demo
 from tfwave.order.registry import POLICY_NAMES, find_policy
 
 
@@ -39,8 +39,8 @@ def demo_command(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Run a real parameter-server job unordered and in tfwave's order, in turn, and compare.
 
-    Writes the capture bundle, the plan, the figures, the hand-offs and a Perfetto trace. Exits with code 1 if the
-    order was not kept.
+    Writes the capture bundle, the plan, the figures, the hand-offs, a Perfetto trace, and a page that shows all of
+    it (tfwave report). Exits with code 1 if the order was not kept.
 
     [bold]Examples[/bold]
 
@@ -107,3 +107,6 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
         f"never under {milliseconds(predicted.lower_seconds)}"
     )
     console.print(f"all of it is in '{out}': bundle, plan.json, figures.json, handoffs.json, trace.json")
+    console.print(
+        f"look at '{out / PAGE}' in a browser; report.md beside it has the same facts", soft_wrap=True
+    )

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any
 
@@ -10,9 +9,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+from tfwave.graph.names import short_device
+from tfwave.sizes import milliseconds
 
-_DEVICE = re.compile(r"/job:([^/]+)/(?:replica:\d+/)?task:(\d+)/device:(.+)")
+__all__ = [
+    "JsonFlag",
+    "against_captured",
+    "bandwidth",
+    "console",
+    "milliseconds",
+    "print_json",
+    "print_table",
+    "progress_console",
+    "short_device",
+]
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 console = Console(highlight=False)
 progress_console = Console(stderr=True, highlight=False)
@@ -44,16 +56,6 @@ def print_table(
 def bandwidth(bytes_per_second: float) -> str:
     """A speed as `--bandwidth` takes it, in Mbit/s (10^6)."""
     return f"{bytes_per_second * 8 / 1e6:.1f} Mbit/s" if math.isfinite(bytes_per_second) else "any"
-
-
-def short_device(device: str) -> str:
-    """``/job:ps/replica:0/task:1/device:CPU:0`` as ``ps:1/CPU:0``."""
-    return _DEVICE.sub(r"\1:\2/\3", device)
-
-
-def milliseconds(seconds: float) -> str:
-    """Seconds in words, in units of 10^-3."""
-    return f"{seconds * 1e3:.2f} ms"
 
 
 def against_captured(captured: float, unordered: float) -> str:

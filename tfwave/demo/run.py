@@ -17,11 +17,14 @@ from tfwave.report.chrome import chrome_trace
 from tfwave.report.conformance import Conformance, HandOff, conformance
 from tfwave.report.figures import StepFigures, step_figures
 from tfwave.report.iterations import explained, traced_iterations
+from tfwave.report.page.fill import write_page
+from tfwave.report.page.given import read_given
 from tfwave.report.run import MODES, save_run
 from tfwave.runtime.native import ensure_built
 
 CAPTURED_STEPS = 5
 WARMUP_STEPS = 2
+PAGE = "report.html"
 
 Say = Callable[[str], None]
 
@@ -125,6 +128,7 @@ def _save(out: Path, result: DemoResult, measured: _Measured, traced: Mapping[st
     _write_json(out / "figures.json", result_dict(result) | {"step_seconds": measured.steps})
     trace = chrome_trace({mode: bundle.steps[-1] for mode, bundle in traced.items()})
     write_whole(out / "trace.json", trace.encode())
+    write_page(read_given([out]), out / PAGE)
 
 
 def result_dict(result: DemoResult) -> dict[str, Any]:

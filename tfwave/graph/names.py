@@ -10,6 +10,7 @@ CONTROL_PORT = -1
 
 _EDGE = re.compile(r"edge_\d+_(.+)", re.DOTALL)
 _TASK = re.compile(r"/job:[^/]+(/replica:\d+)?/task:\d+")
+_DEVICE = re.compile(r"/job:([^/]+)/(?:replica:\d+/)?task:(\d+)/device:(.+)")
 _DIGITS = re.compile(r"([0-9]{1,18})")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
@@ -62,6 +63,16 @@ def task_of(device: str) -> str:
 def home_of(device: str) -> str:
     """What the devices of one task share, its network card among it: the task; a name without one is its own."""
     return task_of(device) or device
+
+
+def short_device(device: str) -> str:
+    """``/job:ps/replica:0/task:1/device:CPU:0`` as ``ps:1/CPU:0``."""
+    return _DEVICE.sub(r"\1:\2/\3", device)
+
+
+def short_channel(channel: str) -> str:
+    """The text of a `Channel`, or of a device, with short devices."""
+    return " -> ".join(short_device(end) for end in channel.split(" -> "))
 
 
 def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:

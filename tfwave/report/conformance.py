@@ -126,6 +126,12 @@ def inversions(ranks: Sequence[int]) -> int:
     return count
 
 
+def out_of_turn(hand_offs: Sequence[HandOff]) -> list[HandOff]:
+    """Those of one channel that broke its discipline's rule: see `ChannelConformance`."""
+    by_priority = hand_offs[0].discipline is Discipline.PRIORITY
+    return overtakers(hand_offs) if by_priority else _overtaken(hand_offs)
+
+
 def overtakers(hand_offs: Iterable[HandOff]) -> list[HandOff]:
     """Of a priority channel, those that left in turn while a lower rank waited: ready before, and gone later.
 
@@ -147,12 +153,11 @@ def overtakers(hand_offs: Iterable[HandOff]) -> list[HandOff]:
 
 
 def _judge(channel: str, hand_offs: Sequence[HandOff]) -> ChannelConformance:
-    discipline = hand_offs[0].discipline
-    broken = overtakers(hand_offs) if discipline is Discipline.PRIORITY else _overtaken(hand_offs)
+    broken = out_of_turn(hand_offs)
     steps = {h.step for h in hand_offs}
     return ChannelConformance(
         channel=channel,
-        discipline=discipline,
+        discipline=hand_offs[0].discipline,
         hand_offs=len(hand_offs),
         violations=len(broken),
         steps=len(steps),

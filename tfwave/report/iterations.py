@@ -45,7 +45,7 @@ def traced_iterations(bundle: Bundle) -> tuple[Iteration, ...]:
     What workers send each other, such as results to the one that fetches them, is left out.
     """
     pulling = pulling_devices(bundle.view, bundle.transfers.data)
-    own = {device: _own_transfers(bundle, device, pulling) for device in sorted(pulling)}
+    own = {device: own_transfers(bundle, device, pulling) for device in sorted(pulling)}
     found = [
         _iteration(bundle, step, device, transfers)
         for step in range(len(bundle.steps))
@@ -67,7 +67,7 @@ def explained(iterations: Sequence[Iteration]) -> float:
         return math.nan
 
 
-def _own_transfers(bundle: Bundle, device: str, pulling: frozenset[str]) -> frozenset[Transfer]:
+def own_transfers(bundle: Bundle, device: str, pulling: frozenset[str]) -> frozenset[Transfer]:
     """Those between a worker and servers."""
     ends = ((t, {t.channel.source, t.channel.destination}) for t in bundle.transfers.data)
     return frozenset(t for t, both in ends if both & pulling == {device})
@@ -75,7 +75,7 @@ def _own_transfers(bundle: Bundle, device: str, pulling: frozenset[str]) -> froz
 
 def _iteration(bundle: Bundle, step: int, device: str, own: frozenset[Transfer]) -> Iteration | None:
     records = [r for r in bundle.records[step] if bundle.transfer_of(r) in own]
-    runs = _kernel_runs(bundle, step, device)
+    runs = kernel_runs(bundle, step, device)
     if not runs or len(records) < (1 - MOST_LOST) * len(own):
         return None
     begin = min([runs[0][0], *(r.start_seconds for r in records)])
@@ -84,7 +84,7 @@ def _iteration(bundle: Bundle, step: int, device: str, own: frozenset[Transfer])
     return Iteration(step, device, end - begin, Bounds(math.fsum(worked), max(worked)))
 
 
-def _kernel_runs(bundle: Bundle, step: int, device: str) -> list[tuple[float, float]]:
+def kernel_runs(bundle: Bundle, step: int, device: str) -> list[tuple[float, float]]:
     """From when until when each kernel on a device ran, by begin; a receiver only waits."""
     waiting = {n.name for n in bundle.view.nodes if n.device == device and n.op in RECV_OPS}
     runs = op_runs(bundle.steps[step])

@@ -76,7 +76,7 @@ class Timeline:
 
     def chrome_events(self, title: str) -> Iterator[dict[str, Any]]:
         """Events for `chrome.trace_text`: one process a resource, as many threads as it had at work at one time."""
-        for interval, thread in _in_rows(self.intervals):
+        for interval, thread in in_rows(self.intervals):
             row = Row(f"{title}: {interval.resource}", thread)
             args = {"bytes": interval.bytes} if interval.bytes else None
             yield span(row, interval.name, interval.begin_seconds, interval.seconds, args)
@@ -85,8 +85,8 @@ class Timeline:
                 yield level(f"{title}: {device}", "bytes held", seconds, held)
 
 
-def _in_rows(intervals: Iterable[Interval]) -> Iterator[tuple[Interval, int]]:
-    """Each interval with the lowest row of its resource that is free when it begins."""
+def in_rows(intervals: Iterable[Interval]) -> Iterator[tuple[Interval, int]]:
+    """Each interval, by begin, with the lowest row of its resource that is free when it begins."""
     busy: dict[str, list[tuple[float, int]]] = defaultdict(list)
     free: dict[str, list[int]] = defaultdict(list)
     for interval in sorted(intervals):
