@@ -1,6 +1,6 @@
 """Small Keras 3 models, and burst plans of them for three devices."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -133,20 +133,23 @@ def loss_of(model: Any, inputs: Any, wanted: Any) -> Any:
     return tf.add_n([tf.reduce_mean(one) for one in losses]) + sum(model.losses)
 
 
-def gradients(model: Any, plan: Plan | None, samples: int = BATCH) -> tuple[Any, Any]:
+def gradients(
+    model: Any, plan: Plan | None, samples: int = BATCH, devices: Sequence[str] | None = None
+) -> tuple[Any, Any]:
     """A function that gives the loss of a step and its gradients, and the batch."""
+    home = devices[0] if devices else "/device:CPU:0"
     weights = [variable.value for variable in model.trainable_variables]
 
     def asked(inputs: Any, wanted: Any) -> Any:
-        with tf.device("/device:CPU:0"), tf.GradientTape() as tape:
+        with tf.device(home), tf.GradientTape() as tape:
             loss = loss_of(model, inputs, wanted)
-        with tf.device("/device:CPU:0"):
+        with tf.device(home):
             return loss, [tf.convert_to_tensor(one) for one in tape.gradient(loss, weights)]
 
     def step(inputs: Any, wanted: Any) -> Any:
         if plan is None:
             return asked(inputs, wanted)
-        with burst(model, plan):
+        with burst(model, plan, devices):
             return asked(inputs, wanted)
 
     return tf.function(step, autograph=False), batch_of(model, samples)

@@ -35,6 +35,11 @@ L = keras.layers
 KINDS = ("one", "all", "turns", "apart")
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    keras.utils.set_random_seed(7)
+
+
 def values_of(variables: Any) -> list[Any]:
     return [variable.numpy() for variable in variables]
 

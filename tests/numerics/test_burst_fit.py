@@ -18,6 +18,11 @@ FULL, RAGGED = 2 * BATCH, BATCH + 4
 """Samples; with the second the last batch is smaller."""
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    keras.utils.set_random_seed(7)
+
+
 def data(samples: int = BATCH) -> tuple[Any, Any, Any]:
     draw = np.random.default_rng(1)
     inputs = draw.standard_normal((samples, 6, 6, 2)).astype("float32")
@@ -120,6 +125,20 @@ def test_a_step_that_is_none_is_refused(options: dict[str, Any], said: str) -> N
         setattr(model, name, value)
     callback = BurstCallback(plan_of(places(model, "all")))
     with pytest.raises(TfwaveError, match=said):
+        model.fit(np.ones((BATCH, 4)), np.ones((BATCH, 3)), verbose=0, callbacks=[callback])
+
+
+class Inferring(keras.Model):
+    def train_step(self, data: Any) -> Any:
+        return {"most": tf.reduce_max(self(data[0], training=False))}
+
+
+def test_a_step_of_a_users_own_that_does_not_call_the_model_is_refused() -> None:
+    given = keras.Input((4,))
+    model = Inferring(given, L.Dense(3)(given))
+    model.compile("sgd", "mse")
+    callback = BurstCallback(plan_of(places(model, "all")))
+    with pytest.raises(TfwaveError, match=r"does not call the model.*self\(x, training=True\)"):
         model.fit(np.ones((BATCH, 4)), np.ones((BATCH, 3)), verbose=0, callbacks=[callback])
 
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfwave.errors import PlanError
+from tfwave.errors import PlanError, TfwaveError
 from tfwave.keras.batches import batch_spec, plain_batch
 from tfwave.keras.bursts.planned import PlannedDevices
 from tfwave.keras.bursts.walk import running
@@ -124,5 +124,11 @@ class _BurstSteps:
 
     def _step(self, batch: Any) -> Any:
         tensorflow: Any = __import__("tensorflow")
-        with tensorflow.device(self._planned.devices[0]), running(self._model, self._planned):
-            return self._model.train_step(batch)
+        with tensorflow.device(self._planned.devices[0]), running(self._model, self._planned) as walk:
+            logs = self._model.train_step(batch)
+        if not walk.has_begun:
+            raise TfwaveError(
+                f"the train_step of '{self._model.name}' does not call the model, so nothing ran by the plan: let "
+                "it call self(x, training=True)"
+            )
+        return logs

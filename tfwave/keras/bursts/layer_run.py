@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tfwave.burst.shards import bounds
@@ -123,7 +124,8 @@ class LayerRun:
         tensorflow: Any = __import__("tensorflow")
         (values,) = read
         begin, end = bounds(self.batch, len(self.place))[shard : shard + 2]
-        drawn = self.call([tensorflow.ones([self.batch, *values.shape[1:]], values.dtype)])
+        whole = tensorflow.concat([[self.batch], tensorflow.shape(values)[1:]], 0)
+        drawn = self.call([tensorflow.ones(whole, values.dtype)])
         kept = tensorflow.cast(values, drawn.dtype) * drawn[begin:end]
         return Part(values, getattr(values, "_keras_mask", None)).with_mask(kept)
 
@@ -159,12 +161,12 @@ class LayerRun:
     def _add_losses(self, losses: Sequence[Sequence[Any]]) -> None:
         """Case 4: Keras divides what a regulariser gives by the samples; so each shard weighs as many as it has."""
         limits = bounds(self.batch, len(self.place))
+        shares = [(end - begin) / self.batch for begin, end in pairwise(limits)]
         for parts in zip(*losses, strict=True):
-            if not self._is_split:
-                self.op.add_loss(parts[0])
-                continue
-            shares = [(limits[shard + 1] - limits[shard]) / self.batch for shard in range(len(parts))]
-            self.op.add_loss(sum(part * share for part, share in zip(parts, shares, strict=True)))
+            whole = parts[0]
+            if self._is_split:
+                whole = sum(part * share for part, share in zip(parts, shares, strict=True))
+            self.op.add_loss(whole)
 
 
 @dataclass(frozen=True)

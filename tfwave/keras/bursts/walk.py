@@ -36,26 +36,31 @@ def burst(model: Any, plan: GivenPlan, devices: Sequence[str] | None = None) -> 
 
 
 @contextmanager
-def running(model: Any, planned: PlannedDevices) -> Generator[None]:
+def running(model: Any, planned: PlannedDevices) -> Generator["Walk"]:
     """Inside the block the model runs on these devices; a model that it is in sees the same."""
     nodes = nodes_of(model)
     planned.check_model(model, nodes)
     functional = getattr(model, "_functional", model)
-    walk = _Walk(functional, nodes, planned)
+    walk = Walk(functional, nodes, planned)
     object.__setattr__(functional, "_run_through_graph", walk)
     try:
-        yield
+        yield walk
     finally:
         object.__delattr__(functional, "_run_through_graph")
 
 
-class _Walk:
-    """Takes the place of Keras's own walk over a functional model's layers, and has it walk with shards."""
+class Walk:
+    """Takes the place of Keras's own walk over a functional model's layers, and has it walk with shards.
+
+    Attributes:
+        has_begun: whether the model was called so that it runs by the plan.
+    """
 
     def __init__(self, functional: Any, nodes: Sequence[Node], planned: PlannedDevices) -> None:
         self._functional, self._planned = functional, planned
         self._nodes = {node.name: node for node in nodes}
         self._stock = functional._run_through_graph
+        self.has_begun = False
 
     def __call__(self, inputs: Any, operation_fn: Any = None, call_fn: Any = None) -> Any:
         keras: Any = __import__("keras")
@@ -65,6 +70,7 @@ class _Walk:
             or self._functional._get_call_context().get_value("training") is not True
         ):
             return self._stock(inputs, *(given for given in (operation_fn, call_fn) if given is not None))
+        self.has_begun = True
         flat = keras.tree.flatten(inputs)
         shards = _ShardsOfAStep(self._functional, self._nodes, self._planned, _samples(flat))
 
