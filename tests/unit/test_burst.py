@@ -1,5 +1,6 @@
 """Burst plans: shards, networks, profiles, DeepPool's tables, sections."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -17,7 +18,7 @@ from tfwave.burst.profile import Layer, Profile, read_profile, write_profile
 from tfwave.burst.released import read_released
 from tfwave.burst.search import fastest
 from tfwave.burst.section import device_counts, plan_layers
-from tfwave.burst.shards import device_of, moved_share
+from tfwave.burst.shards import bounds, device_of, moved_share, overlaps
 from tfwave.errors import CostError, MissingCost, PlanError, TfwaveError
 from tfwave.plan.io import load_plan
 
@@ -38,6 +39,20 @@ def profile(*layers: Layer) -> Profile:
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 8, 1024])
 def test_each_shard_has_a_device_of_its_own(count: int) -> None:
     assert sorted(device_of(shard, count) for shard in range(count)) == list(range(count))
+
+
+@pytest.mark.parametrize("batch", [8, 11])
+@pytest.mark.parametrize("before", [1, 2, 3, 8])
+@pytest.mark.parametrize("after", [1, 2, 3, 8])
+def test_shards_are_made_of_those_before_in_order(batch: int, before: int, after: int) -> None:
+    samples = list(range(batch))
+    held = [samples[begin:end] for begin, end in itertools.pairwise(bounds(batch, before))]
+    wanted = [samples[begin:end] for begin, end in itertools.pairwise(bounds(batch, after))]
+    assert max(map(len, wanted)) - min(map(len, wanted)) <= 1
+    found: list[list[int]] = [[] for _ in wanted]
+    for source, target, count in overlaps(batch, before, after):
+        found[target] += [held[source].pop(0) for _ in range(count)]
+    assert found == wanted
 
 
 @pytest.mark.parametrize(

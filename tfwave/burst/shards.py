@@ -1,6 +1,8 @@
 """Which device holds which shard of an activation, and what moves where the number of shards changes."""
 
+import bisect
 import functools
+import itertools
 
 import numpy as np
 
@@ -37,3 +39,18 @@ def _begins(count: int) -> np.ndarray:
     for shard in range(count):
         begins[device_of(shard, count)] = shard / count
     return begins
+
+
+def bounds(batch: int, count: int) -> tuple[int, ...]:
+    """Where the shards of a batch begin, and where the last one ends; their samples differ by one at most."""
+    return tuple(batch * shard // count for shard in range(count + 1))
+
+
+def overlaps(batch: int, before: int, after: int) -> tuple[tuple[int, int, int], ...]:
+    """What shards have in common where their number changes: (shard before, shard after, samples), in order."""
+    held, wanted = bounds(batch, before), bounds(batch, after)
+    edges = sorted({*held, *wanted})
+    return tuple(
+        (bisect.bisect_right(held, begin) - 1, bisect.bisect_right(wanted, begin) - 1, end - begin)
+        for begin, end in itertools.pairwise(edges)
+    )

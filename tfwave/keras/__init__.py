@@ -1,4 +1,5 @@
-"""Keras 3 models on parameter servers, the callback for them and for tf_keras, and those for waves and small pools.
+"""Keras 3 models on parameter servers, the callback for them and for tf_keras, and those for waves, bursts and
+small pools.
 
 The names below load on first use; importing tfwave.keras imports neither Keras nor TensorFlow.
 """
@@ -7,15 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfwave.keras.burst_fit import BurstCallback as BurstCallback
+    from tfwave.keras.bursts.walk import burst as burst
     from tfwave.keras.callback import ScheduleCallback as ScheduleCallback
     from tfwave.keras.fit_memory import FitMemoryCallback as FitMemoryCallback
     from tfwave.keras.tick_tock import TickTockCallback as TickTockCallback
     from tfwave.keras.training import fit as fit
 
 _HOMES = {
+    "BurstCallback": "tfwave.keras.burst_fit",
     "FitMemoryCallback": "tfwave.keras.fit_memory",
     "ScheduleCallback": "tfwave.keras.callback",
     "TickTockCallback": "tfwave.keras.tick_tock",
+    "burst": "tfwave.keras.bursts.walk",
     "fit": "tfwave.keras.training",
 }
 

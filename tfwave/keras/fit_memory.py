@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial, wraps
 from typing import Any
 
-from tfwave.errors import TfwaveError
 from tfwave.fitting.function import FittedFunction, fit_memory
 from tfwave.keras.batches import batch_spec, plain_batch
 from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
-from tfwave.keras.ready import check_keras, make_variables
+from tfwave.keras.ready import check_one_step, make_variables
 from tfwave.plan.plan import Plan
 from tfwave.runtime.stash import StashFigures, stash_figures
 
@@ -59,7 +58,7 @@ class FitMemoryCallback(Hooks):
             EnforcerError: the pool has no limit, or a number is out of range.
         """
         del logs
-        _check(self.model)
+        check_one_step(self.model)
         with self._lock:
             self._restore()
             self._trained, self._before = self.model, self.model.train_function
@@ -131,20 +130,3 @@ def _with_loss(model: Any, batch: Any) -> tuple[Any, list[Any]]:
             model.compute_loss = compute_loss
         else:
             del model.compute_loss
-
-
-def _check(model: Any) -> None:
-    check_keras(model)
-    for fault in _faults(model):
-        raise TfwaveError(f"the model '{model.name}' {fault}")
-
-
-def _faults(model: Any) -> Iterator[str]:
-    if model._distribute_strategy is not None:
-        yield f"belongs to a {type(model.distribute_strategy).__name__}: make it outside of strategies"
-    if model.steps_per_execution != 1:
-        yield "makes several steps at a time: compile(steps_per_execution=1)"
-    if model.run_eagerly:
-        yield "runs eagerly, and a plan is for a graph: compile(run_eagerly=False)"
-    if model.jit_compile:
-        yield "is compiled by XLA, which keeps what it likes: compile(jit_compile=False)"

@@ -46,6 +46,28 @@ def check_keras(model: Any) -> None:
         )
 
 
+def check_one_step(model: Any) -> None:
+    """Refuse a model whose train function is not one graph of one step, outside of strategies.
+
+    Raises:
+        TfwaveError: names what is at fault.
+    """
+    check_keras(model)
+    for fault in _faults_of_one_step(model):
+        raise TfwaveError(f"the model '{model.name}' {fault}")
+
+
+def _faults_of_one_step(model: Any) -> Iterator[str]:
+    if model._distribute_strategy is not None:
+        yield f"belongs to a {type(model.distribute_strategy).__name__}: make it outside of strategies"
+    if model.steps_per_execution != 1:
+        yield "makes several steps at a time: compile(steps_per_execution=1)"
+    if model.run_eagerly:
+        yield "runs eagerly, and a plan is for a graph: compile(run_eagerly=False)"
+    if model.jit_compile:
+        yield "is compiled by XLA, which keeps and places what it likes: compile(jit_compile=False)"
+
+
 def check_model(model: Any) -> None:
     """Refuse a model that was not made for parameter servers, or compiled in a way that cannot be kept.
 

@@ -1,1 +1,1 @@
-"""The layers of Keras 3 models, and their times, for plans of bursts."""
+"""The layers of Keras 3 models: measured for burst plans, and run by them."""
