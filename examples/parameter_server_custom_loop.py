@@ -11,8 +11,6 @@ import tensorflow as tf
 
 import tfwave
 
-STEPS = 300
-
 
 def recommender() -> keras.Model:
     user, item = keras.Input((), dtype="int32"), keras.Input((), dtype="int32")
@@ -31,28 +29,25 @@ def ratings(context: tf.distribute.InputContext) -> tf.data.Dataset:
 def main() -> None:
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
     strategy = tfwave.distribute.wrap(strategy, policy="tac")  # the only line that a script needs to change
-    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    chief = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
         model, optimizer = recommender(), keras.optimizers.Adam(1e-3)
         optimizer.build(model.trainable_variables)
 
+    def replica(inputs, targets):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(inputs) - targets))
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
     @tf.function
     def step(iterator):
-        def replica(batch):
-            inputs, targets = batch
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(tf.square(model(inputs) - targets))
-            optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
-            return loss
+        return strategy.run(replica, args=next(iterator))
 
-        return strategy.run(replica, args=(next(iterator),))
-
-    data = iter(
-        coordinator.create_per_worker_dataset(lambda: strategy.distribute_datasets_from_function(ratings))
-    )
-    for _ in range(STEPS // 50):
-        losses = [coordinator.schedule(step, args=(data,)) for _ in range(50)]
-        coordinator.join()
+    data = iter(chief.create_per_worker_dataset(lambda: strategy.distribute_datasets_from_function(ratings)))
+    for _ in range(6):
+        losses = [chief.schedule(step, args=(data,)) for _ in range(50)]
+        chief.join()
         print(f"loss {losses[-1].fetch():.4f}")
     schedule = tfwave.distribute.schedule_of(strategy)
     print(schedule.phases, schedule.figures())

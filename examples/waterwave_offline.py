@@ -12,8 +12,10 @@ tfwave.colocate.limit_memory(LIMIT)  # before TensorFlow is imported: it reads i
 import tensorflow as tf  # noqa: E402
 
 v1 = tf.compat.v1
-STEPS = 3
 JOBS = ("images", "rows", "rows-2")
+COMMANDS = f"""merge images.pb rows.pb rows.pb -o both.pb
+colocate images rows rows --memory {LIMIT} -o plan.json
+rewrite both.pb --plan plan.json --passes counter_barrier -o calm.pb"""
 
 
 def training(name: str) -> tf.Graph:
@@ -22,11 +24,9 @@ def training(name: str) -> tf.Graph:
         v1.set_random_seed(1)
         hidden = tf.random.uniform([128, 32, 32, 16] if name == "images" else [32768, 64])
         for layer in range(6):
-            width = hidden.shape[-1]
-            kernel = v1.get_variable(
-                f"kernel{layer}", [3, 3, width, width] if name == "images" else [width] * 2
-            )
-            bias = v1.get_variable(f"bias{layer}", [width])
+            shape = [3, 3, 16, 16] if name == "images" else [64, 64]
+            kernel = v1.get_variable(f"kernel{layer}", shape)
+            bias = v1.get_variable(f"bias{layer}", shape[-1:])
             layers = tf.nn.conv2d(hidden, kernel, 1, "SAME") if name == "images" else hidden @ kernel
             hidden = tf.nn.relu(tf.nn.bias_add(layers, bias))
         loss = tf.nn.l2_loss(hidden - 1.0, name="loss")
@@ -37,37 +37,24 @@ def training(name: str) -> tf.Graph:
 
 def train(file: str) -> str:
     """The last losses of the jobs, all of which make a step in each call."""
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
         tf.graph_util.import_graph_def(v1.GraphDef.FromString(Path(file).read_bytes()), name="")
-    with v1.Session(graph=graph) as session:
         session.run([f"{job}/init" for job in JOBS])
-        step = [[f"{job}/loss:0" for job in JOBS], [f"{job}/train" for job in JOBS]]
         try:
-            losses = [session.run(step)[0] for _ in range(STEPS)]
+            for _ in range(3):
+                losses, _ = session.run([[f"{job}/loss:0" for job in JOBS], [f"{job}/train" for job in JOBS]])
         except tf.errors.ResourceExhaustedError:
             return "out of memory"
-        return "losses " + ", ".join(f"{loss:.2f}" for loss in losses[-1])
-
-
-def tfwave_command(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "tfwave", *arguments], check=True)
-
-
-def main() -> None:
-    for name in ("images", "rows"):
-        graph = training(name)
-        tf.io.write_graph(graph, ".", f"{name}.pb", as_text=False)
-        with v1.Session(graph=graph) as session:
-            session.run("init")
-            tfwave.capture_run(session, ["loss:0", "train"], out=name, steps=2, warmup=1)
-    tfwave_command("merge", "images.pb", "rows.pb", "rows.pb", "-o", "both.pb")
-    tfwave_command("colocate", "images", "rows", "rows", "--memory", LIMIT, "-o", "plan.json")
-    tfwave_command(
-        "rewrite", "both.pb", "--plan", "plan.json", "--passes", "counter_barrier", "-o", "calm.pb"
-    )
-    for file in ("both.pb", "calm.pb"):
-        print(f"{file}: {train(file)}")
+        return "losses " + ", ".join(f"{loss:.2f}" for loss in losses)
 
 
 if __name__ == "__main__":
-    main()
+    for name in ("images", "rows"):
+        tf.io.write_graph(graph := training(name), ".", f"{name}.pb", as_text=False)
+        with v1.Session(graph=graph) as session:
+            session.run("init")
+            tfwave.capture_run(session, ["loss:0", "train"], out=name, steps=2, warmup=1)
+    for command in COMMANDS.splitlines():
+        subprocess.run([sys.executable, "-m", "tfwave", *command.split()], check=True)
+    for file in ("both.pb", "calm.pb"):
+        print(f"{file}: {train(file)}")

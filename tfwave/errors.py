@@ -40,6 +40,10 @@ class BundleError(TfwaveError):
     """A capture bundle or run directory that cannot be read or written."""
 
 
+class CheckpointError(TfwaveError):
+    """A checkpoint of a pool's jobs that cannot be read or written, or is that of another job or pool."""
+
+
 class EnforcerError(TfwaveError):
     """The run-time part could not be built, loaded, reached or obeyed."""
 

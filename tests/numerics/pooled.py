@@ -1,6 +1,9 @@
 """Jobs that come, change and go in one pool, against the same jobs alone; prints what came out as JSON.
 
 A process of its own: the pool is there once for all that a process runs.
+
+    pooled.py              all but the next
+    pooled.py unknown      a job whose batches grow to a shape that was never measured
 """
 
 import gc
@@ -27,6 +30,8 @@ import tensorflow as tf  # isort: skip  (after its pool was limited)
 ROOM = 64 << 20
 """Two whole steps have no room in it beside each other, groups of them have."""
 STEPS, FEW_STEPS, SMALL_STEPS = 24, 8, 40
+FIRST_STEPS = 5
+"""That run alone: one to warm up, three that are traced, one with barriers."""
 ROWS = (BATCH, 640, 384)
 
 
@@ -89,6 +94,47 @@ def breathing() -> dict[str, Any]:
         "planned": sorted(each.job.name for each in pool.plan.groups.jobs)
         if pool.plan and pool.plan.groups
         else [],
+    }
+
+
+def unknown_shape() -> dict[str, Any]:
+    """In each step of a job whose batches grow under way: did the other job end a step meanwhile?
+
+    The first steps of a shape wait a moment for that, the others until it has.
+    """
+    met: dict[int, list[bool]] = {rows: [] for rows in (256, BATCH)}
+    data = [batch for rows in met for batch in batches(rows, FEW_STEPS, rows)]
+    grows, other, ends = Trained(1), Trained(2), False
+
+    def meets(rows: int) -> np.int64:
+        before, patience = stays.steps, 0.1 if len(met[rows]) < FIRST_STEPS else 60.0
+        end = time.monotonic() + patience
+        while stays.steps == before and time.monotonic() < end:
+            time.sleep(0.005)
+        met[rows].append(stays.steps > before)
+        return np.int64(0)
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        with tf.control_dependencies([tf.numpy_function(meets, [tf.shape(batch)[0]], tf.int64)]):
+            return grows.step(batch)
+
+    def until_the_end() -> Iterator[np.ndarray]:
+        for batch in cycle(batches(2, 2)):
+            if ends:
+                return
+            yield batch
+
+    with Pool() as pool:
+        stays = pool.add(Job("stays", other.step, until_the_end(), priority=5))
+        after(stays, 6)
+        grown = pool.add(Job("grows", step, data)).result()
+        ends = True
+    return {
+        "met": list(met.values()),
+        "alone": [[False] * FIRST_STEPS + [True] * (FEW_STEPS - FIRST_STEPS)] * len(met),
+        "error": str(grown.error),
+        "equal": losses(grown.values) == Trained(1).alone(data),
     }
 
 
@@ -213,7 +259,10 @@ def in_turn_plan(plan: Plan) -> Plan:
     return Plan(groups=turns.section(graphs))
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
+    if arguments == ["unknown"]:
+        sys.stdout.write(json.dumps(unknown_shape()))
+        return
     found: dict[str, Any] = {
         "held by handles": held_by_handles(),
         "breathing": breathing(),
@@ -230,4 +279,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

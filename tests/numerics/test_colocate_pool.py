@@ -35,6 +35,13 @@ def test_a_job_that_is_cancelled_says_after_how_many_steps(found: dict[str, Any]
     assert breathing["errors"]["cancelled"] == f"cancelled after {breathing['steps']['cancelled']} steps"
 
 
+def test_while_a_step_of_an_unknown_shape_runs_no_other_does() -> None:
+    """So that it has all that jobs do not hold between their steps; those that come after it run beside others."""
+    grown = said_by("tests.numerics.pooled", "unknown")
+    assert (grown["error"], grown["equal"]) == ("None", True)
+    assert grown["met"] == grown["alone"]
+
+
 def test_a_step_that_waits_stays_what_it_was_when_the_job_is_changed(found: dict[str, Any]) -> None:
     assert found["changed within"] == [1.0, 2.0]
 

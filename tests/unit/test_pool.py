@@ -150,7 +150,7 @@ def test_a_cohort_is_planned_once_all_have_arrived() -> None:
 
 def test_a_job_that_is_cancelled_ends_before_its_next_step() -> None:
     life = Life(Job("a", SessionStep(None, None), [1, 2]))
-    assert life.advance(abs)
+    assert life.advance(lambda batch: life.make(abs, (batch,)))
     life.cancel()
     assert not life.advance(abs)
     result = life.result(0.0)
@@ -310,6 +310,7 @@ def test_a_newcomer_without_room_leaves_the_others_alone(in_use: list[int]) -> N
     sharing.take_in([late])
     NotedLedger.refuses = "late"
     sharing.step(late)
+    assert isinstance(late.refusal, PlanError)
     assert "'late' does not fit even alone" in str(late.refusal)
     assert names_in(NotedLedger.all[-1]) == ["there"]
 

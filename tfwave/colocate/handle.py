@@ -16,7 +16,7 @@ class Handle(Protocol):
 
     @property
     def steps(self) -> int:
-        """How many it has made."""
+        """How many it has made, with those before a checkpoint."""
         ...
 
     @property

@@ -37,6 +37,8 @@ class Job:
             of inference beside training; None is no limit. The memory of its steps is kept for it: it waits for
             none, and takes no turns. Refused where its step takes longer alone, or where that memory is not there;
             what others' first steps, which run alone, delay is not promised. `JobResult` says what it came to.
+        checkpoint: all that its steps change, for a `Pool` with `checkpoints`: a `tf.train.Checkpoint` of model and
+            optimizer, both built; of a `SessionStep` a `tf.compat.v1.train.Saver`. None: it is not saved.
 
     Raises:
         PlanError: a job without a name, or a latency that is not above 0.
@@ -48,6 +50,7 @@ class Job:
     slowed_at_most: float | None = None
     priority: int = 0
     latency_at_most: float | None = None
+    checkpoint: Any = None
 
     def __post_init__(self) -> None:
         """Refuse what messages could not name."""

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from typing import Any, Protocol
 
 from tfwave.colocate.job import Job, SessionStep
@@ -15,6 +15,7 @@ from tfwave.errors import EnforcerError
 from tfwave.runtime.live.batches import arguments
 from tfwave.runtime.live.instances import FunctionInstance, SessionInstance
 from tfwave.runtime.live.retrace import is_function
+from tfwave.runtime.live.saved import ObjectState, SessionState, State
 
 Run = Callable[..., Any]
 """Makes a step with the parts of a batch."""
@@ -47,18 +48,31 @@ class Stepping(Protocol):
 
 
 class Life:
-    """Takes a job's steps one by one; one thread at a time."""
+    """Takes a job's steps one by one; one thread at a time.
+
+    Attributes:
+        job: which.
+        state: what its steps change; None where the job does not say it.
+        ended: it makes no other step.
+        error: what ended it early.
+        steps: so many are made.
+        resumed_after: those of them that a checkpoint had.
+        is_whole: it stands between two steps, with all that they changed: none is under way, and none has failed.
+    """
 
     def __init__(self, job: Job) -> None:
         """Nothing has run.
 
         Raises:
-            EnforcerError: its step is none.
+            EnforcerError: its step is none, or its checkpoint none for such a step.
         """
         self.job = job
+        self.state = _state(job)
+        self.is_whole = False
         self.ended = False
         self.error: Exception | None = None
         self.steps = 0
+        self.resumed_after = 0
         self._numbers = count()
         self._wanted = next(self._numbers), _checked(job.name, job.step)
         self._made = self._wanted
@@ -66,6 +80,20 @@ class Life:
         self._batches = iter(job.batches)
         self._values: list[Any] = []
         self._seconds = 0.0
+
+    def begin(self, after: int) -> None:
+        """The first step comes next, or that behind so many, whose batches are passed over."""
+        self.steps = self.resumed_after = after
+        self._batches = islice(self._batches, after, None)
+        self.is_whole = True
+
+    def make(self, run: Run, batch: tuple[Any, ...]) -> Any:
+        """Make a step; it counts as soon as it is made."""
+        self.is_whole = False
+        value = run(*batch)
+        self.steps += 1
+        self.is_whole = True
+        return value
 
     def change(self, step: Any) -> None:
         """Make another step from the next one on.
@@ -116,12 +144,19 @@ class Life:
         """Let go of the step and of the batches: what a model has in the pool goes, though a handle is kept."""
         self._made = self._wanted = self.changes, None
         self._batches = iter(())
-        self.job = replace(self.job, step=None, batches=())
+        self.state = None
+        self.job = replace(self.job, step=None, batches=(), checkpoint=None)
 
     def result(self, waited_seconds: float, latency_p95_seconds: float | None = None) -> JobResult:
         """So far."""
         return JobResult(
-            self.steps, tuple(self._values), self._seconds, waited_seconds, self.error, latency_p95_seconds
+            self.steps,
+            tuple(self._values),
+            self._seconds,
+            waited_seconds,
+            self.error,
+            latency_p95_seconds,
+            self.resumed_after,
         )
 
     def _advance(self, run: Run) -> bool:
@@ -130,7 +165,6 @@ class Life:
             begin = time.perf_counter()
             self._values.append(run(*arguments(batch)))
             self._seconds += time.perf_counter() - begin
-            self.steps += 1
             return True
         return False
 
@@ -149,6 +183,19 @@ def in_words_only(error: BaseException | None) -> None:
             error.add_note("".join(traceback.format_tb(error.__traceback__)))
         before, error.__traceback__ = error.__cause__ or error.__context__, None
         error = before
+
+
+def _state(job: Job) -> State | None:
+    """Told apart by what only they have."""
+    given, step = job.checkpoint, job.step
+    if given is None:
+        return None
+    if isinstance(step, SessionStep) and hasattr(given, "saver_def"):
+        return SessionState(step.session, given)
+    if not isinstance(step, SessionStep) and hasattr(given, "read"):
+        return ObjectState(given)
+    wanted = "tf.compat.v1.train.Saver" if isinstance(step, SessionStep) else "tf.train.Checkpoint"
+    raise EnforcerError(f"the checkpoint of the job '{job.name}' is {given!r}: give a {wanted}")
 
 
 def _checked(name: str, step: Any) -> Any:

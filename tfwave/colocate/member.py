@@ -12,6 +12,7 @@ from tfwave.colocate.life import Life, in_words_only
 from tfwave.colocate.results import JobResult
 from tfwave.colocate.shape import Shape
 from tfwave.colocate.sharing import Sharing
+from tfwave.errors import TfwaveError
 from tfwave.plan.groups import PlannedJob
 from tfwave.runtime.live.batches import kind_of
 
@@ -76,6 +77,11 @@ class Member:
         return self._ended.wait(seconds)
 
     @property
+    def life(self) -> Life:
+        """What it makes."""
+        return self._life
+
+    @property
     def name(self) -> str:
         """As `Handle` says."""
         return self._life.job.name
@@ -115,23 +121,38 @@ class Member:
 
     def _live(self) -> None:
         try:
+            self._begin()
             while self._goes_on() and self._life.advance(self._step):
                 pass
         finally:
             self._leave()
 
+    def _begin(self) -> None:
+        try:
+            self._sharing.begin(self._life)
+        except TfwaveError as error:
+            self._life.fail(error)
+
     def _leave(self) -> None:
-        in_words_only(self._life.error)
         self._say_latency()
         try:
             if not self._arrived and self._cohort:
                 self._cohort.arrive()
             self._close_shapes()
             self._cohort = None
+            self._save()
+            in_words_only(self._life.error)
             self._life.close()
             self._sharing.leave(self._life)
         finally:
             self._ended.set()
+
+    def _save(self) -> None:
+        """Later saves know nothing of it any more."""
+        try:
+            self._sharing.save([self._life])
+        except TfwaveError as error:
+            self._life.fail(error)
 
     def _say_latency(self) -> None:
         most, reached = self._life.job.latency_at_most, p95(self._latencies)

@@ -2,18 +2,20 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tfwave.colocate.checkpoints import Checkpoints
 from tfwave.colocate.handle import Handle
 from tfwave.colocate.job import Job
 from tfwave.colocate.life import Life
 from tfwave.colocate.member import Cohort, Member
 from tfwave.colocate.planned import check_names
 from tfwave.colocate.sharing import STOP_SECONDS, Sharing
-from tfwave.errors import EnforcerError, PlanError
+from tfwave.errors import CheckpointError, EnforcerError, PlanError
 from tfwave.plan.given import GivenPlan, section_of
 from tfwave.plan.groups import Groups
 from tfwave.plan.plan import Plan
@@ -38,6 +40,12 @@ class Pool:
        only. What a job computes stays the same, bit by bit.
     4. A job that ends or fails leaves the others alone; what it left in the pool, as variables, still counts.
 
+    With `checkpoints`, `save` writes where its jobs stand, and a job is written when it ends, unless a step of it
+    failed. Jobs are known by their names: one that the directory has, in another process or later in this one, gets
+    its variables' values back and goes on behind the steps that it had made. Give it the same batches: those of
+    these steps are passed over. What it then computes is, bit by bit, what it would have without the break. Only
+    what `Job.checkpoint` names is kept: no step from `Handle.change`, and no state outside of variables.
+
     Leaving the `with` block waits until all jobs have ended. On an exception, as Ctrl-C, each ends its step first.
 
     The process must have a limited CPU pool (`limit_memory`). What is in it when a job is planned counts as taken,
@@ -48,18 +56,27 @@ class Pool:
         limit: bytes, or as "512MiB"; by default, and at most, that of the pool.
         wait_seconds: after which a group starts, room or not; said in `figures`. By default a minute, or what three
             steps of all jobs in turn take, if that is longer.
+        checkpoints: a directory of this pool's own; it need not exist.
 
     Raises:
+        CheckpointError: the directory has a checkpoint of a pool with another limit, or one that is not whole.
         EnforcerError: no limited pool, or there is another `Pool`.
         EnvironmentUnsupported: no compiler for the native library, or no such TensorFlow.
         PlanError: a limit above the pool's.
     """
 
-    def __init__(self, limit: str | int | None = None, *, wait_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        limit: str | int | None = None,
+        *,
+        wait_seconds: float | None = None,
+        checkpoints: str | Path | None = None,
+    ) -> None:
         """Nothing runs."""
         checked = _limit(limit)
+        kept = None if checkpoints is None else Checkpoints(Path(checkpoints), checked)
         load_barrier_op()
-        self._sharing = Sharing(checked, wait_seconds)
+        self._sharing = Sharing(checked, wait_seconds, kept)
         self._members: list[Member] = []
 
     def __enter__(self) -> Self:
@@ -89,7 +106,8 @@ class Pool:
         """Let a job make its steps; returns at once.
 
         Raises:
-            EnforcerError: a step that is none.
+            CheckpointError: the pool's directory has a job of this name, and this one has no `checkpoint`.
+            EnforcerError: a step that is none, or a `checkpoint` that is none for it.
             PlanError: a job of this name runs.
         """
         return self.add_all([job])[0]
@@ -103,6 +121,7 @@ class Pool:
                 job whose step is not what was planned fails, and the others go on.
 
         Raises:
+            CheckpointError: as `add`.
             EnforcerError: as `add`.
             PlanError: as `add`; or a plan for other jobs, or for some of those that run.
         """
@@ -117,6 +136,25 @@ class Pool:
             member.start()
         return tuple(members)
 
+    def save(self) -> Mapping[str, int]:
+        """Write where each job with a `checkpoint` stands, as soon as all are between two steps; then they go on.
+
+        The earlier checkpoint is replaced when all is written, and stays if this fails or the process is killed.
+        Jobs that are not in the pool stay in the directory as they are, and so does one of which a step failed.
+
+        Returns:
+            How many steps each had made, by name, with those before a checkpoint; of jobs that have ended, none.
+
+        Raises:
+            CheckpointError: the pool has no directory, a job cannot be written, or writing took so long that its
+                steps went on.
+            EnforcerError: a step that runs does not end in time.
+            TfwaveError: the directory cannot be written; names it.
+        """
+        if self._sharing.checkpoints is None:
+            raise CheckpointError("the pool has no directory to save in: give Pool(checkpoints=...)")
+        return self._sharing.save([member.life for member in self._members if not member.ended])
+
     def _check(self, jobs: Sequence[Job], groups: Groups | None) -> None:
         running = [member.name for member in self._members if not member.ended]
         names = [*running, *[job.name for job in jobs]]
@@ -125,6 +163,13 @@ class Pool:
                 raise PlanError(f"two jobs are named '{name}': name them apart")
         if groups is not None:
             check_names(groups, names)
+        saved = self._sharing.checkpoints
+        for job in jobs:
+            if saved and saved.find(job.name) and job.checkpoint is None:
+                raise CheckpointError(
+                    f"the pool's directory has a job '{job.name}', and this one has no checkpoint: give it "
+                    "Job(checkpoint=...), or another name"
+                )
 
     def _wait(self) -> None:
         """Says now and then how far they are."""

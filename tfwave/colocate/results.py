@@ -14,13 +14,14 @@ class JobResult:
     """What became of a job.
 
     Attributes:
-        steps: how many it made.
-        values: what each of them returned, copied out of the pool, as NumPy arrays.
-        seconds: that they took, with all that they waited.
+        steps: how many it made, with those before a checkpoint that it went on from.
+        values: what each of them returned, copied out of the pool, as NumPy arrays; only those of this process.
+        seconds: that these took, with all that they waited.
         waited_seconds: of those, how long the job waited for memory.
         error: what ended it early; None if its batches did.
         latency_p95_seconds: what 95 of 100 of its steps took at most, waiting included, but for its first ones and
             those after each change; None where there were no others.
+        resumed_after: so many steps, which a checkpoint had; 0 if the job began anew.
     """
 
     steps: int
@@ -29,6 +30,7 @@ class JobResult:
     waited_seconds: float = 0.0
     error: Exception | None = None
     latency_p95_seconds: float | None = None
+    resumed_after: int = 0
 
 
 @dataclass(frozen=True)

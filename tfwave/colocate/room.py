@@ -9,7 +9,7 @@ from itertools import combinations
 from tfwave.colocate.latency import kept_bytes
 from tfwave.colocate.measure import ledger_job
 from tfwave.colocate.shape import Shape
-from tfwave.errors import EnforcerError
+from tfwave.errors import EnforcerError, PlanError
 from tfwave.memory.slots import Rooms, room
 from tfwave.plan.groups import GroupedJob
 from tfwave.runtime.ledger import Ledger, LedgerFigures, LedgerJob
@@ -44,7 +44,7 @@ class Room:
 
     def open(
         self, shapes: Sequence[Shape], turns: Iterable[tuple[str, str]], wait_seconds: float
-    ) -> dict[Shape, EnforcerError]:
+    ) -> dict[Shape, PlanError]:
         """Take in shapes with barriers, each job's resident bytes once; those without room, and why.
 
         What is in the pool now counts as taken.
@@ -54,12 +54,12 @@ class Room:
         free = self.limit - pool_in_use() - _kept(jobs)
         asking = [job for shape, job in jobs.items() if not shape.is_kept]
         self._ledger = open_ledger(asking, free, wait_seconds)
-        refused: dict[Shape, EnforcerError] = {}
+        refused: dict[Shape, PlanError] = {}
         for shape, job in jobs.items():
             try:
                 self._ledger.add(_entry(shape, job))
             except EnforcerError as error:
-                refused[shape] = error
+                refused[shape] = PlanError(str(error))
         self._inside = jobs.keys() - refused.keys()
         kept_apart = set(map(frozenset, turns))
         for one, other in combinations([shape for shape in shapes if not shape.is_kept], 2):

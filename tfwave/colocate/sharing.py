@@ -7,17 +7,19 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tfwave.colocate.checkpoints import Checkpoints, Standing
 from tfwave.colocate.fitting import Fit, Placed, fit, fit_beside
 from tfwave.colocate.gate import Gate
 from tfwave.colocate.latency import joined, kept_bytes, no_room_kept, warn_beside
 from tfwave.colocate.life import Life, let_go
 from tfwave.colocate.room import Room
 from tfwave.colocate.shape import Shape
-from tfwave.errors import PlanError, TfwaveError
+from tfwave.errors import CheckpointError, PlanError, TfwaveError
 from tfwave.memory.colocation import Colocation
 from tfwave.plan.groups import GroupedJob, Groups
 from tfwave.runtime.ledger import WAIT_SECONDS
 from tfwave.runtime.live.batches import bytes_of
+from tfwave.runtime.live.saved import State
 from tfwave.runtime.pool import pool_in_use
 from tfwave.sizes import in_words
 
@@ -35,10 +37,13 @@ class Sharing:
     3. All others run side by side, and their groups ask the ledger.
     4. But for those that have no room there any more, as a newcomer holds it: they run alone, until it has gone.
 
-    Behind each step alone the ledger is opened anew, with what the pool then holds.
+    Behind each step alone the ledger is opened anew, with what the pool then holds. Where jobs stand is written and
+    read while none makes a step.
     """
 
-    def __init__(self, limit: int, wait_seconds: float | None) -> None:
+    def __init__(
+        self, limit: int, wait_seconds: float | None, checkpoints: Checkpoints | None = None
+    ) -> None:
         """Nothing runs.
 
         Raises:
@@ -46,6 +51,7 @@ class Sharing:
         """
         self.gate = Gate(max(STOP_SECONDS, wait_seconds or 0.0))
         self.room = Room(limit)
+        self.checkpoints = checkpoints
         self.plan: Groups | None = None
         self._wait_seconds = wait_seconds
         self._shapes: list[Shape] = []
@@ -58,7 +64,7 @@ class Sharing:
             with self.gate.beside():
                 if self.room.has(shape):
                     with self.room.step(shape):
-                        return shape.run(*batch)
+                        return shape.life.make(shape.run, batch)
         with self.gate.alone():
             return self._alone(shape, batch)
 
@@ -82,28 +88,70 @@ class Sharing:
             gc.collect()
             self._open()
 
+    def begin(self, life: Life) -> None:
+        """Before the first step of a job: it goes on from where it stood, if that is known.
+
+        Raises:
+            EnforcerError: as `Gate.alone`.
+            CheckpointError: it was another job, or cannot be read.
+            PlanError: its variables have no room while they are read.
+        """
+        saved = self.checkpoints.find(life.job.name) if self.checkpoints else None
+        if saved is None or self.checkpoints is None or life.state is None:
+            life.begin(0)
+            return
+        with self.gate.alone():
+            self._check_free(f"the checkpoint of the job '{life.job.name}'", sum(saved.files.values()))
+            try:
+                life.state.read(self.checkpoints.prefix(saved))
+            except CheckpointError as error:
+                raise CheckpointError(
+                    f"the job '{life.job.name}' does not go on: {error}: give it the model and optimizer that were "
+                    "saved, built, or another name"
+                ) from error
+            finally:
+                self._open()
+        life.begin(saved.steps)
+
+    def save(self, lives: Iterable[Life]) -> Mapping[str, int]:
+        """Write where jobs stand; how many steps each has made, by name.
+
+        Raises:
+            EnforcerError: as `Gate.alone`.
+            CheckpointError: a job cannot be written, or began a step meanwhile; the earlier checkpoint stays.
+            TfwaveError: the place cannot be written; likewise.
+        """
+        known = [(life, life.state) for life in lives if life.state is not None]
+        if self.checkpoints is None or not known:
+            return {}
+        with self.gate.alone():
+            standing = {life.job.name: _standing(life, state) for life, state in known if life.is_whole}
+            self.checkpoints.save(standing)
+            self._open()
+        return {name: job.steps for name, job in standing.items()}
+
     def _alone(self, shape: Shape, batch: tuple[Any, ...]) -> Any:
         """Cases 1, 2 and 4; what a step that failed had in the pool is let go before that is looked at."""
         newcomer = shape if shape.barred is None else None
         self.room.remove(shape)
         try:
-            if not shape.is_known:
-                self._check_room(shape, batch)
-                return shape.first(*batch)
-            return shape.run(*batch) if shape.is_barred else shape.bar(*batch)
+            if shape.is_known:
+                return shape.life.make(shape.run if shape.is_barred else shape.bar, batch)
+            self._check_free(f"a batch of the job '{shape.life.job.name}'", bytes_of(batch))
+            return shape.life.make(shape.first, batch)
         except Exception as error:  # the job's own: any
             let_go(error)
             raise
         finally:
             self._open(newcomer)
 
-    def _check_room(self, shape: Shape, batch: tuple[Any, ...]) -> None:
+    def _check_free(self, what: str, size: int) -> None:
         """TensorFlow ends the process where what a session is fed has no room."""
-        given, free = bytes_of(batch), self.room.limit - pool_in_use()
-        if given > free:
+        free = self.room.limit - pool_in_use()
+        if size > free:
             raise PlanError(
-                f"a batch of the job '{shape.life.job.name}' takes {in_words(given)}, and the pool has "
-                f"{in_words(max(0, free))} left: give it a smaller batch, or raise the limit"
+                f"{what} takes {in_words(size)}, and the pool has {in_words(max(0, free))} left: make it smaller, "
+                "or raise the limit"
             )
 
     def _open(self, newcomer: Shape | None = None) -> None:
@@ -184,6 +232,23 @@ class Sharing:
 
     def _decide(self, plan: Colocation, groups: Groups) -> None:
         self.plan, self._turns = groups, plan.turns
+
+
+def _standing(life: Life, state: State) -> Standing:
+    """The gate lets others in behind what takes too long."""
+    steps = life.steps
+
+    def write(prefix: str) -> None:
+        try:
+            state.write(prefix)
+        except CheckpointError as error:
+            raise CheckpointError(f"the job '{life.job.name}' is not saved: {error}") from error
+        if not life.is_whole or life.steps != steps:
+            raise CheckpointError(
+                f"the job '{life.job.name}' is not saved: writing took so long that its steps went on meanwhile"
+            )
+
+    return Standing(steps, write)
 
 
 def _keep(
