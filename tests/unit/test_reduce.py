@@ -209,7 +209,9 @@ class TestMembers:
     def test_the_first_member_brings_the_weights(self) -> None:
         def work(rank: int) -> bytes | None:
             with Member(options(rank, coordinator.address), 1) as member:
-                return member.join(b"%d" % rank * 5_000_000)
+                found = member.join(b"%d" % rank * 5_000_000)
+                assert not list(member.drain(bytes))
+            return found
 
         with Coordinator() as coordinator:
             assert together(work, 2) == [None, b"0" * 5_000_000]

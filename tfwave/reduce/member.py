@@ -22,6 +22,7 @@ from tfwave.reduce.update import Figures, Update
 
 _STARTS = 2.0
 """Workers are waited for as long as there is patience, and so are the weights."""
+_BREAKING = ("form", "halt", "end")
 
 
 class Member:
@@ -59,7 +60,7 @@ class Member:
         self._sum: Vector | None = None
         self._version = self._attempt = 0
         self._done, self._trouble = False, ""
-        self._halts_seen = self._halts_done = 0
+        self._breaks_seen = self._breaks_done = 0
         self.figures = Figures()
         try:
             self._arrivals = Arrivals(options.host)
@@ -211,15 +212,15 @@ class Member:
     # From here on: the threads of this module.
 
     def _notice(self, order: Order) -> None:
-        """What must not wait for its turn."""
-        if order.HasField("halt"):
-            self._halts_seen += 1
+        """An order that must not wait for its turn breaks what is under way."""
+        if order.WhichOneof("kind") in _BREAKING:
+            self._breaks_seen += 1
             if (ring := self._ring) is not None:
                 ring.stop()
             self._arrivals.wake()
 
-    def _is_halted(self) -> bool:
-        return self._ended or self._halts_seen > self._halts_done
+    def _is_broken(self) -> bool:
+        return self._ended or self._breaks_seen > self._breaks_done
 
     def _lost(self, reason: str) -> None:
         with self._changed:
@@ -238,6 +239,7 @@ class Member:
     def _work(self, order: Order) -> None:
         """Carry one order out."""
         kind = order.WhichOneof("kind")
+        self._breaks_done += kind in _BREAKING
         if kind == "welcome":
             self._begin(order.welcome)
         elif kind == "form":
@@ -252,7 +254,6 @@ class Member:
             self._lost(order.end.reason)
         elif kind == "halt":
             with self._changed:
-                self._halts_done += 1
                 self._report(halted=True)
 
     def _begin(self, welcome: Welcome) -> None:
@@ -289,7 +290,7 @@ class Member:
         try:
             if form.members > 1:
                 right = call(form.next, form.key, self._options.deadline)
-                left = self._arrivals.take(form.key, self._options.deadline, self._is_halted)
+                left = self._arrivals.take(form.key, self._options.deadline, self._is_broken)
         except OSError as err:
             if right is not None:
                 right.close()
@@ -305,7 +306,7 @@ class Member:
         values = np.zeros(self._size, self._dtype) if given is None else given
         done = False
         try:
-            if self._ring is not None and not self._is_halted():
+            if self._ring is not None and not self._is_broken():
                 self._ring.sum(values)
                 done = True
         except RingBroken as err:
