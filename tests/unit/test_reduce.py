@@ -16,6 +16,7 @@ from tfwave.reduce.arrivals import KEY_BYTES, Arrivals, call
 from tfwave.reduce.held import Held
 from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
+from tfwave.reduce.place import Place
 from tfwave.reduce.ring import Ring, RingBroken
 from tfwave.reduce.rules import PROBE_SECONDS, RECENT, Pace, departure
 from tfwave.reduce.service import Coordinator
@@ -297,3 +298,30 @@ class TestRefused:
     def test_options(self, wrong: dict[str, Any], said: str) -> None:
         with pytest.raises(EnforcerError, match=said):
             options(**{"rank": 0, "address": "127.0.0.1:1", **wrong})
+
+
+class TestPlace:
+    CLUSTER = '"cluster": {"worker": ["a.job:2222", "b.job:2223"]}'
+
+    def test_worker_0_has_the_coordinator_at_its_address(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TF_CONFIG", f'{{{self.CLUSTER}, "task": {{"type": "worker", "index": 0}}}}')
+        place = Place.of_tf_config()
+        assert place == Place.given(["a.job:2222", "b.job:2223"], 0)
+        assert place.is_coordinator
+        assert place.listen == "0.0.0.0:2222"
+        assert not Place.given(place.workers, 1).is_coordinator
+        assert Place.given(place.workers, 1).options(probes="all").host == "b.job"
+        assert Place.given(place.workers, 1).options().coordinator == "a.job:2222"
+
+    @pytest.mark.parametrize("task", ["", ', "task": {"type": "chief", "index": 0}'])
+    def test_other_tasks_are_refused(self, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+        monkeypatch.setenv("TF_CONFIG", f"{{{self.CLUSTER}{task}}}")
+        with pytest.raises(EnforcerError, match="reduces are made by workers"):
+            Place.of_tf_config()
+
+    @pytest.mark.parametrize(
+        ("workers", "rank", "said"), [(["a:1"], None, "rank=None"), (["a:1"], 1, "rank=1"), (["a"], 0, "'a'")]
+    )
+    def test_what_is_no_place(self, workers: list[str], rank: int | None, said: str) -> None:
+        with pytest.raises(EnforcerError, match=said):
+            Place.given(workers, rank)

@@ -33,7 +33,7 @@ def stragglers_command(
 ) -> None:
     """Forecast how long reduces wait for stragglers, who joins them, and how many gradients a second there are.
 
-    A forecast only: tfwave has nothing yet that runs a partial reduce.
+    A forecast of what tfwave.keras.PartialReduce does.
 
     [bold]Examples[/bold]
 

@@ -148,6 +148,11 @@ class Member:
                 self._check()
                 return
 
+    @property
+    def failure(self) -> str:
+        """Why this member is out, or has no coordinator; empty if all is well."""
+        return self._failure
+
     def close(self) -> None:
         """Leave; what others still hold goes on without this member."""
         self._lost("this member was closed")

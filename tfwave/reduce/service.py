@@ -21,6 +21,8 @@ from tfwave.runtime.control.gate import BURST, CALLS_PER_SECOND, Gate, RateLimit
 
 MOST_WORKERS = 256
 """Each has a thread of the coordinator."""
+LAST_WORDS_SECONDS = 20.0
+"""So long a coordinator that ends may take to tell its members so."""
 CHANNEL_OPTIONS = (
     ("grpc.so_reuseport", 0),
     ("grpc.enable_http_proxy", 0),
@@ -69,12 +71,12 @@ class Coordinator:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it; members that still train are told so."""
+        """End it, when members have heard that their training has ended, or that it cannot go on."""
         self._inbox.put((None, None))
         self._thread.join()
 
     def _close(self) -> None:
-        self._server.stop(1.0)
+        self._server.stop(LAST_WORDS_SECONDS).wait()
 
     def __enter__(self) -> "Coordinator":
         return self
