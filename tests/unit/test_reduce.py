@@ -254,50 +254,53 @@ class TestMembers:
                 list(member.drain(bytes))
 
 
-class TestRefused:
-    def test_no_coordinator(self) -> None:
-        address = f"127.0.0.1:{free_ports(1)[0]}"
+def test_no_coordinator() -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    with (
+        Member(options(0, address, patience=0.5), 1) as member,
+        pytest.raises(EnforcerError, match="no coordinator came up"),
+    ):
+        member.join(b"")
+
+
+def test_no_token() -> None:
+    token = Credentials("0123456789abcdef")
+    with Coordinator(credentials=token) as coordinator:
         with (
-            Member(options(0, address, patience=0.5), 1) as member,
-            pytest.raises(EnforcerError, match="no coordinator came up"),
+            Member(options(0, coordinator.address), 1) as member,
+            pytest.raises(EnforcerError, match="no token was given"),
         ):
             member.join(b"")
+        with Member(options(0, coordinator.address, workers=1, credentials=token), 1) as member:
+            assert member.join(b"") is None
 
-    def test_no_token(self) -> None:
-        token = Credentials("0123456789abcdef")
-        with Coordinator(credentials=token) as coordinator:
-            with (
-                Member(options(0, coordinator.address), 1) as member,
-                pytest.raises(EnforcerError, match="no token was given"),
-            ):
-                member.join(b"")
-            with Member(options(0, coordinator.address, workers=1, credentials=token), 1) as member:
-                assert member.join(b"") is None
 
-    def test_an_open_address_without_credentials(self) -> None:
-        with pytest.raises(EnforcerError, match="anyone could reach it"):
-            Coordinator("0.0.0.0:0")
-        with pytest.raises(EnforcerError, match="anyone could reach it"):
-            Member(options(0, "10.0.0.1:2222"), 1)
+def test_an_open_address_without_credentials() -> None:
+    with pytest.raises(EnforcerError, match="anyone could reach it"):
+        Coordinator("0.0.0.0:0")
+    with pytest.raises(EnforcerError, match="anyone could reach it"):
+        Member(options(0, "10.0.0.1:2222"), 1)
 
-    def test_an_address_in_use(self) -> None:
-        with Coordinator() as coordinator, pytest.raises(EnforcerError, match="is in use"):
-            Coordinator(coordinator.address)
 
-    @pytest.mark.parametrize(
-        ("wrong", "said"),
-        [
-            ({"rank": 2}, "rank 2"),
-            ({"probes": 0}, "probes=0"),
-            ({"local": "mean"}, "local='mean'"),
-            ({"staleness": 0}, "staleness=0"),
-            ({"deadline": 0.0}, "deadline=0"),
-            ({"patience": float("inf")}, "patience=inf"),
-        ],
-    )
-    def test_options(self, wrong: dict[str, Any], said: str) -> None:
-        with pytest.raises(EnforcerError, match=said):
-            options(**{"rank": 0, "address": "127.0.0.1:1", **wrong})
+def test_an_address_in_use() -> None:
+    with Coordinator() as coordinator, pytest.raises(EnforcerError, match="is in use"):
+        Coordinator(coordinator.address)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"rank": 2}, "rank 2"),
+        ({"probes": 0}, "probes=0"),
+        ({"local": "mean"}, "local='mean'"),
+        ({"staleness": 0}, "staleness=0"),
+        ({"deadline": 0.0}, "deadline=0"),
+        ({"patience": float("inf")}, "patience=inf"),
+    ],
+)
+def test_options_out_of_range(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(EnforcerError, match=said):
+        options(**{"rank": 0, "address": "127.0.0.1:1", **wrong})
 
 
 class TestPlace:

@@ -98,11 +98,11 @@ class PartialReduce(Hooks):
         check_reduced(self.model)
         with self._lock:
             self._restore()
+            self._frame = FitFrame.of_caller(on_end=self._restore)
             if self._place.is_coordinator:
                 self._coordinator = Coordinator(self._place.listen, self._options.credentials)
             self._before = self.model.train_function
             self._steps = ReducedSteps(self.model, self._options)
-            self._frame = FitFrame.of_caller(on_end=self._restore)
         self._steps.join()
         self.model.train_function = self._steps
 

@@ -50,7 +50,7 @@ class Member:
         self._updates: deque[Update] = deque()
         self._wanted: list[Give] = []
         self._offer: bytes | None = None
-        self._state: tuple[int, bytes] | None = None
+        self._state: bytes | None = None
         self._handed = 0
         self._drained = self._has_state = self._ended = False
         self._failure = ""
@@ -91,12 +91,9 @@ class Member:
             if not self._changed.wait_for(lambda: self._has_state or self._ended, limit):
                 raise EnforcerError(f"no weights came for {limit:g} s: are all workers up?")
             self._check()
-            if self._state is None:
-                return None
-            self._handed, came = self._state
-            self._state = self._offer = None
-            while self._updates and self._updates[0].version <= self._handed:
-                self._updates.popleft()
+            came, self._state = self._state, None
+            if came is not None:
+                self._offer = None
         return came
 
     def exchange(self, gradient: Vector) -> list[Update]:
@@ -278,12 +275,14 @@ class Member:
         try:
             with self._arrivals.take(key, limit, lambda: self._ended) as giver:
                 giver.settimeout(self._options.deadline)
-                came = receive_state(giver, size)
+                version, state = receive_state(giver, size)
         except (OSError, EnforcerError) as err:
             self._lost(f"the weights did not come ({err}): start this worker again")
             return
         with self._changed:
-            self._state, self._has_state = came, True
+            self._handed, self._state, self._has_state = version, state, True
+            while self._updates and self._updates[0].version <= version:
+                self._updates.popleft()
             self._report()
             self._changed.notify_all()
 
@@ -331,7 +330,10 @@ class Member:
                 self.figures.reduces += 1
                 self._held.settle()
                 self._sum.flags.writeable = False
-                self._updates.append(Update(self._version, self._sum, self._ring.members))
+                if (
+                    self._version > self._handed
+                ):  # else it is in the state that came, sooner than this verdict
+                    self._updates.append(Update(self._version, self._sum, self._ring.members))
             self._sum = None
             self._ahead = verdict.ahead
             self._changed.notify_all()
