@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 tools=.venv-protos
 [ -x $tools/bin/python ] || { "${PYTHON:-python3}" -m venv $tools && $tools/bin/pip install -q grpcio-tools==1.62.3 setuptools; }
 $tools/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. tfwave/proto/*.proto
-$tools/bin/python -m grpc_tools.protoc -I. --grpc_python_out=. tfwave/proto/control.proto
+$tools/bin/python -m grpc_tools.protoc -I. --grpc_python_out=. tfwave/proto/control.proto tfwave/proto/reduce.proto

@@ -7,14 +7,17 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.py"))
-LAUNCH = ["-m", "tfwave", "launch", "--ps", "2"]
+LAUNCH = ["-m", "tfwave", "launch"]
 MOST_LINES = 60
 SAID = {"waterwave_offline": ("both.pb: out of memory", "calm.pb: losses ")}
 
 
 def command(example: Path) -> list[str]:
-    launched = LAUNCH if "tfwave launch" in example.read_text() else []
-    return [sys.executable, *launched, str(example)]
+    text = example.read_text()
+    if "tfwave launch" not in text:
+        return [sys.executable, str(example)]
+    kind = ["--reduce"] if "launch --reduce" in text else ["--ps", "2"]
+    return [sys.executable, *LAUNCH, *kind, str(example)]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

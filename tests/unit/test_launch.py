@@ -10,7 +10,7 @@ from tests.unit.conftest import Command
 from tfwave.errors import EnforcerError
 from tfwave.runtime import launch as module
 from tfwave.runtime.control.tf_config import control_addresses, read_tf_config, this_task
-from tfwave.runtime.launch import LocalJob, local_servers, run_chief
+from tfwave.runtime.launch import LocalJob, local_servers, run_chief, run_workers
 
 JOB = LocalJob(
     cluster={"chief": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"], "worker": ["127.0.0.1:3", "127.0.0.1:4"]},
@@ -84,3 +84,19 @@ def test_a_program_that_is_not_there_is_named(tfwave: Command, tmp_path: Path) -
 def test_the_options_are_checked(tfwave: Command) -> None:
     assert tfwave("launch", "--ps", 0, __file__).code == 2
     assert tfwave("launch").code == 2
+
+
+REPORTING = """
+import pathlib, sys
+from tfwave.reduce.place import Place
+place = Place.of_tf_config()
+pathlib.Path(sys.argv[1], str(place.rank)).write_text(f"{place.options().coordinator} {len(place.workers)}")
+assert not place.is_coordinator
+raise SystemExit(place.rank * 3)
+"""
+
+
+def test_workers_find_their_coordinator_and_the_first_that_fails_gives_the_exit_code(tmp_path: Path) -> None:
+    assert run_workers(3, [*python(REPORTING), str(tmp_path)], "127.0.0.1:4321") == 3
+    assert [(tmp_path / str(rank)).read_text() for rank in range(3)] == ["127.0.0.1:4321 3"] * 3
+    assert run_workers(1, python("import os; os.kill(os.getpid(), 9)"), "127.0.0.1:1") == 128 + 9

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from tfwave.errors import EnforcerError
-from tfwave.runtime.launch import local_servers, run_chief
+from tfwave.reduce.service import Coordinator
+from tfwave.runtime.launch import local_servers, run_chief, run_workers
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -17,20 +18,31 @@ def launch_command(
     script: Annotated[Path, typer.Argument(help="The chief's program; what follows are its arguments.")],
     ps: Annotated[int, typer.Option(min=1, help="How many parameter servers.")] = 1,
     workers: Annotated[int, typer.Option(min=1, help="How many workers.")] = 2,
+    reduce: Annotated[
+        bool, typer.Option("--reduce", help="The program is the workers', which reduce; no servers.")
+    ] = False,
 ) -> None:
     """Run a training program on parameter servers and workers of its own, all on this machine.
 
     Starts `python -m tfwave.server` for each task on free ports of loopback, then the program, as the chief, with
     TF_CONFIG set. When it ends, so do they; its exit code is the command's.
 
+    With --reduce it runs the program once for each worker, for tfwave.keras.PartialReduce, with a coordinator.
+    The exit code is 0 if all of them end well, else that of the first that did not; the others go on.
+
     [bold]Examples[/bold]
 
       tfwave launch examples/parameter_server_custom_loop.py
 
       tfwave launch --ps 2 --workers 4 train.py --epochs 3
+
+      tfwave launch --reduce --workers 3 examples/partial_reduce_keras.py
     """
     if not script.is_file():
         raise EnforcerError(f"there is no program '{script}': give a Python file")
+    command = [sys.executable, str(script), *context.args]
+    if reduce:
+        with Coordinator() as coordinator:
+            raise typer.Exit(run_workers(workers, command, coordinator.address))
     with local_servers(ps, workers) as job:
-        code = run_chief(job, [sys.executable, str(script), *context.args])
-    raise typer.Exit(code)
+        raise typer.Exit(run_chief(job, command))

@@ -42,8 +42,8 @@ def stragglers_command(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Forecast how long reduces wait for stragglers, who joins them, and how many gradients a second there are.
 
-    A forecast only: tfwave has nothing yet that runs a partial reduce. A reduce is a ring's, among all workers or
-    those of a group.
+    A forecast of what tfwave.keras.PartialReduce does; of two groups, nothing makes any yet. A reduce is a ring's,
+    among all workers or those of a group.
 
     [bold]Examples[/bold]
 

@@ -26,15 +26,19 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 @dataclass(frozen=True)
 class LocalJob:
-    """Where the tasks of a job on this machine are: TensorFlow's addresses and those of the control services."""
+    """Where the tasks of a job on this machine are: TensorFlow's addresses and those of tfwave's services."""
 
     cluster: dict[str, list[str]]
     control: dict[str, list[str]]
+    reduce: str | None = None
 
     def tf_config(self, job: str, index: int) -> str:
         """TF_CONFIG for a task."""
         task = {"type": job, "index": index}
-        return json.dumps({"cluster": self.cluster, "task": task, "tfwave": {"control": self.control}})
+        own: dict[str, Any] = {"control": self.control}
+        if self.reduce is not None:
+            own["reduce"] = self.reduce
+        return json.dumps({"cluster": self.cluster, "task": task, "tfwave": own})
 
     def environment(self, job: str, index: int) -> dict[str, str]:
         """This process's environment, with the task's TF_CONFIG."""
@@ -75,6 +79,24 @@ def run_chief(job: LocalJob, command: Sequence[str]) -> int:
     with _process(command, job.environment("chief", 0)) as process:
         code = process.wait()
     return code if code >= 0 else 128 - code
+
+
+def run_workers(workers: int, command: Sequence[str], coordinator: str) -> int:
+    """Run a program once for each worker of a job whose reduces have this coordinator, to the end of all.
+
+    Returns:
+        0 if all end well, else the exit code of the first worker that did not, 128 + number after a signal.
+    """
+    addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers)]
+    job = LocalJob({"worker": addresses}, {}, coordinator)
+    with ExitStack() as started:
+        processes = [
+            started.enter_context(_process(command, job.environment("worker", index)))
+            for index in range(workers)
+        ]
+        codes = [process.wait() for process in processes]
+    first = next((code for code in codes if code), 0)
+    return first if first >= 0 else 128 - first
 
 
 @contextmanager

@@ -4,6 +4,7 @@ tools/bench/record.py                      without a network: simulator, search,
 tools/bench/record.py overlap strategy     training on rate-limited links: root, and a quiet machine
 tools/bench/record.py keras_fit            a Keras model on a rate-limited link: ten minutes, root, and quiet
 tools/bench/record.py keras_embedding      a Keras model with a large table on such a link: minutes, root
+tools/bench/record.py reduce               reduces on such links, beside TensorFlow's: minutes, and root
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
@@ -45,6 +46,7 @@ EXPLAINED = ["--workers", "1", "--traced", "25", "--repeats", "4"]
 SAME_PAIRS = ["--pairs", "resnet+resnet", "inception+inception", "nasnet+nasnet", "bert+bert"]
 RECORDS: dict[str, list[list[str]]] = {
     "demo": [["-m", "tfwave", "demo", "--json"]],
+    "reduce": [["reduce.py", "--hosts", hosts, "--repeats", "4"] for hosts in ("2", "4", "8")],
     "inference": [["inference.py", "--steps", "6"]],
     "enforcers": [["enforcers.py", "--json", "--batch", "4"]],
     "wrapped": [

@@ -52,6 +52,8 @@ class TfwaveConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     control: Jobs = Field(default_factory=dict)
+    reduce: str | None = None
+    """host:port of the coordinator of reduces between workers; None: worker 0 has it, at its own address."""
 
 
 class TfConfig(BaseModel):

@@ -1,0 +1,109 @@
+"""A worker with `tfwave.keras.PartialReduce`: `python -m tests.cluster.reduce_task JSON`, with TF_CONFIG.
+
+Prints as JSON what it ended with; `kill` says before which step of which epoch it kills itself.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tfwave.keras
+
+EPOCHS, BATCH, STEPS = 3, 8, 12
+
+
+def build(given: dict, seed: int) -> keras.Model:
+    keras.utils.set_random_seed(seed)
+    layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(4)]
+    if given.get("dropout"):
+        layers.insert(1, keras.layers.Dropout(0.1))
+    model = keras.Sequential([keras.Input((6,)), *layers])
+    model.compile(
+        getattr(keras.optimizers, given["optimizer"])(0.01),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        steps_per_execution=given.get("steps_per_execution", 1),
+    )
+    return model
+
+
+def data(rank: int) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(rank).normal(size=(BATCH * STEPS, 6)).astype("f")
+    return x, (x @ np.random.default_rng(9).normal(size=(6, 4))).argmax(1)
+
+
+class Harm(keras.callbacks.Callback):
+    def __init__(self, kill: list[int] | None, longest_step: float) -> None:
+        super().__init__()
+        self.kill, self.longest_step, self.epoch = kill, longest_step, 0
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self.epoch = epoch
+
+    def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
+        time.sleep(np.random.default_rng().uniform(0, self.longest_step))
+        if [self.epoch, batch] == self.kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def digest(model: keras.Model) -> str:
+    """Of all that must be the same everywhere."""
+    variables = [*model.trainable_variables, *model.optimizer.variables]
+    return hashlib.sha256(b"".join(np.asarray(each).tobytes() for each in variables)).hexdigest()
+
+
+def synchronous(given: dict, workers: int) -> str:
+    """The same training in one process: in each step the mean of the workers' gradients."""
+    model, shards = build(given, 0), [data(rank) for rank in range(workers)]
+
+    @tf.function
+    def gradients(x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(y=y, y_pred=model(x, training=True))
+        return tape.gradient(loss, model.trainable_variables)
+
+    for step in range(EPOCHS * STEPS):
+        rows = slice(step % STEPS * BATCH, (step % STEPS + 1) * BATCH)
+        each = [gradients(x[rows], y[rows]) for x, y in shards]
+        means = [sum(of_one[1:], of_one[0]) / workers for of_one in zip(*each, strict=True)]
+        model.optimizer.apply(means, model.trainable_variables)
+    return digest(model)
+
+
+def main(given: dict) -> None:
+    config = json.loads(os.environ["TF_CONFIG"])
+    rank, workers = config["task"]["index"], len(config["cluster"]["worker"])
+    model, (x, y) = build(given, rank), data(rank)
+    reduce = tfwave.keras.PartialReduce(**given["reduce"])
+    kill = given["kill"] if rank == given.get("victim") else None
+    history = model.fit(
+        x,
+        y,
+        BATCH,
+        EPOCHS,
+        verbose=0,
+        shuffle=False,
+        validation_data=data(100),
+        callbacks=[reduce, Harm(kill, given.get("longest_step", 0.0))],
+    )
+    said = {
+        "rank": rank,
+        "digest": digest(model),
+        "iterations": int(model.optimizer.iterations),
+        "history": history.history,
+        "restored": "apply" not in vars(model.optimizer),
+    }
+    if given.get("synchronous") and rank == 0:
+        said["synchronous"] = synchronous(given, workers)
+    sys.stdout.write(json.dumps(said) + "\n")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,84 @@
+"""`fit` on several processes with `tfwave.keras.PartialReduce`: same bits, a death, and synchronous training."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.cluster.reduce_task import EPOCHS, STEPS
+from tests.ports import free_ports
+
+SECONDS = 250
+FIGURES = {"tfwave_reduces", "tfwave_joined", "tfwave_dropped"}
+
+
+def train(workers: int, **given: Any) -> tuple[list[int], list[dict[str, Any]]]:
+    """Exit codes, and what those who lived ended with."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.cluster.reduce_task", json.dumps(given)],
+            env=os.environ
+            | {
+                "TF_CONFIG": json.dumps(
+                    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+                )
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(workers)
+    ]
+    try:
+        ended = [process.communicate(timeout=SECONDS) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    codes = [process.returncode for process in started]
+    assert all(code in {0, -signal.SIGKILL} for code in codes), [err[-2000:] for _, err in ended]
+    return codes, [json.loads(out.splitlines()[-1]) for out, _ in ended if out]
+
+
+@pytest.mark.tensorflow
+def test_a_worker_that_is_killed_leaves_the_others_a_complete_training() -> None:
+    codes, results = train(
+        3,
+        optimizer="Adam",
+        dropout=True,
+        reduce={"probes": 2, "local": "sum"},
+        victim=2,
+        kill=[1, 5],
+        longest_step=0.02,
+    )
+    assert codes == [0, 0, -signal.SIGKILL]
+    assert len({result["digest"] for result in results}) == 1
+    for result in results:
+        history = result["history"]
+        assert {"loss", "accuracy", "val_loss", "val_accuracy", *FIGURES} == history.keys()
+        assert all(len(values) == EPOCHS for values in history.values())
+        assert history["tfwave_reduces"][-1] <= result["iterations"]
+        assert result["iterations"] >= STEPS
+        assert result["restored"]
+
+
+@pytest.mark.tensorflow
+def test_all_is_synchronous_training_to_the_bit() -> None:
+    codes, results = train(2, optimizer="SGD", reduce={"probes": "all"}, synchronous=True)
+    assert codes == [0, 0]
+    assert {result["iterations"] for result in results} == {EPOCHS * STEPS}
+    assert {result["digest"] for result in results} == {results[0]["synchronous"]}
+    assert {values[-1] for result in results if (values := result["history"]["tfwave_joined"])} == {1.0}
+
+
+@pytest.mark.tensorflow
+def test_several_steps_in_an_execution() -> None:
+    codes, results = train(
+        2, optimizer="Adam", reduce={"probes": 1}, steps_per_execution=4, longest_step=0.02
+    )
+    assert codes == [0, 0]
+    assert len({result["digest"] for result in results}) == 1

@@ -1,0 +1,89 @@
+"""`tfwave.keras.PartialReduce` in one process: what it refuses, what it leaves behind, and one worker alone."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.ports import free_ports
+from tfwave.errors import EnforcerError, TfwaveError
+from tfwave.keras import PartialReduce
+
+X = np.random.default_rng(1).normal(size=(40, 3)).astype("f")
+Y = X @ np.ones((3, 1), "f")
+
+
+def callback(**rules: Any) -> PartialReduce:
+    return PartialReduce(workers=[f"127.0.0.1:{free_ports(1)[0]}"], rank=0, patience=60, **rules)
+
+
+def model(
+    *, dtype: str | None = None, scaled: bool = False, xla: bool = False, **compiled: Any
+) -> keras.Model:
+    keras.utils.set_random_seed(3)
+    made = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, dtype=dtype), keras.layers.Dense(1)])
+    adam = keras.optimizers.Adam()
+    made.compile(keras.optimizers.LossScaleOptimizer(adam) if scaled else adam, "mse", **compiled)
+    made._jit_compile = xla  # Keras itself asks for none where there are CPUs only
+    return made
+
+
+def trained(made: keras.Model, *callbacks: Any) -> list[np.ndarray]:
+    for _ in range(2):
+        made.fit(X, Y, 8, 2, verbose=0, callbacks=list(callbacks))
+    return [np.asarray(each) for each in (*made.weights, *made.optimizer.variables)]
+
+
+@pytest.mark.parametrize("probes", [2, "all"])
+def test_one_worker_alone_trains_as_ever(probes: Any) -> None:
+    reduced = trained(model(), callback(probes=probes))
+    if probes == "all":
+        for ours, theirs in zip(reduced, trained(model()), strict=True):
+            assert ours.tobytes() == theirs.tobytes()
+
+
+class Failing(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        raise RuntimeError("stop here")
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was() -> None:
+    made, reduce = model(), callback()
+    with pytest.raises(RuntimeError, match="stop here"):
+        made.fit(X, Y, 8, verbose=0, callbacks=[reduce, Failing()])
+    reduce.on_train_end()
+    assert "apply" not in vars(made.optimizer)
+    made.fit(X, Y, 8, verbose=0, callbacks=[reduce])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"run_eagerly": True}, "runs eagerly"),
+        ({"xla": True}, "is compiled by XLA"),
+        ({"scaled": True}, "scales its loss"),
+        ({"dtype": "float64"}, "weights to train of 2 types"),
+    ],
+)
+def test_models_that_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(TfwaveError, match=said):
+        model(**changes).fit(X, Y, verbose=0, callbacks=[callback()])
+
+
+def test_a_model_of_a_strategy_is_refused() -> None:
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope():
+        made = model()
+    with pytest.raises(TfwaveError, match="belongs to a strategy"):
+        made.fit(X, Y, verbose=0, callbacks=[callback()])
+
+
+def test_the_end_of_the_reduces_is_told_as_it_is() -> None:
+    class Ending(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            reduce._coordinator.stop()  # pyright: ignore
+
+    reduce = callback()
+    with pytest.raises(EnforcerError, match="coordinator has ended"):
+        model().fit(X, Y, 8, verbose=0, callbacks=[reduce, Ending()])

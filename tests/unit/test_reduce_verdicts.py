@@ -1,0 +1,108 @@
+"""What a coordinator makes of what its members say, told by a test in the members' place."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tfwave.proto.reduce_pb2 import Hello, Order, Report
+from tfwave.reduce.coordinator import Inbox, Session, Stopped
+from tfwave.reduce.peer import Peer
+
+LIMIT = 60
+
+
+class Members:
+    """Two members, both with the weights and one gradient, before their first reduce."""
+
+    def __init__(self) -> None:
+        self.inbox = Inbox()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        limits = {"deadline_seconds": LIMIT, "patience_seconds": LIMIT}
+        self.peers = [Peer(i, Hello(rank=i, workers=2, probes=0, **limits)) for i in (0, 1)]
+        for peer in self.peers:
+            self.inbox.put((peer, Report(hello=peer.hello)))
+        for i in (0, 1):
+            self.hear(i, "welcome")
+            if i == 0:
+                assert self.hear(0, "give").give.version == 0
+            assert self.hear(i, "form").form.members == 2
+            self.say(i, held=1)
+
+    def _run(self) -> None:
+        try:
+            Session(self.inbox).run()
+        except Stopped:
+            return
+
+    def say(self, who: int, *, drained: bool = True, **report: int | bool) -> None:
+        self.inbox.put((self.peers[who], Report(has_state=True, drained=drained, **report)))
+
+    def hear(self, who: int, kind: str) -> Order:
+        order = self.peers[who].orders.get(timeout=LIMIT)
+        assert order is not None
+        assert order.WhichOneof("kind") == kind, order
+        return order
+
+
+@pytest.fixture
+def members() -> Iterator[Members]:
+    members = Members()
+    for i in (0, 1):
+        assert members.hear(i, "go").go.version == 1
+    yield members
+    members.inbox.put((None, None))
+    members.thread.join(LIMIT)
+    assert not members.thread.is_alive()
+
+
+def test_a_sum_that_all_have_counts(members: Members) -> None:
+    for i in (0, 1):
+        members.say(i, attempt=1, done=True, gave=1)
+    for i in (0, 1):
+        verdict = members.hear(i, "verdict").verdict
+        assert verdict.commit
+        assert verdict.joined == 1
+        assert members.hear(i, "end").end.reason == ""
+
+
+def test_a_sum_that_one_has_not_counts_nowhere_and_what_was_given_goes_into_the_next(
+    members: Members,
+) -> None:
+    members.say(0, attempt=1, done=True, gave=1)
+    members.say(1, attempt=1, done=False, gave=1)
+    for i in (0, 1):
+        members.hear(i, "halt")
+        members.say(i, attempt=1, done=i == 0, gave=1, halted=True)
+    for i in (0, 1):
+        assert not members.hear(i, "verdict").verdict.commit
+    for i in (0, 1):  # said before the verdict was heard: they are drained, but have back what they gave
+        members.say(i, attempt=1, done=i == 0, gave=1)
+        members.hear(i, "form")
+        go = members.hear(i, "go").go
+        assert (go.attempt, go.version) == (2, 1)
+
+
+def test_a_sum_counts_if_only_the_dead_do_not_have_it(members: Members) -> None:
+    members.say(0, attempt=1, done=True, gave=1)
+    members.inbox.put((members.peers[1], None))
+    members.hear(0, "halt")
+    members.say(0, attempt=1, done=True, gave=1, halted=True)
+    assert members.hear(0, "verdict").verdict.commit
+
+
+def test_reduces_that_break_though_nobody_left_end_the_training(members: Members) -> None:
+    for attempt in (1, 2, 3):
+        for i in (0, 1):
+            members.say(i, attempt=attempt, held=0, gave=1, done=False)
+        for i in (0, 1):
+            members.hear(i, "halt")
+            members.say(i, attempt=attempt, gave=1, halted=True)
+        for i in (0, 1):
+            if attempt == 3:
+                assert "3 reduces in a row broke" in members.hear(i, "end").end.reason
+            else:
+                members.hear(i, "verdict")
+                members.hear(i, "form")
+                members.hear(i, "go")

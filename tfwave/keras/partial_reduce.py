@@ -1,0 +1,144 @@
+"""RNA as a callback for `fit`: several processes train one model, and none waits for the slowest."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from tfwave.keras.fit_frame import FitFrame
+from tfwave.keras.hooks import Hooks
+from tfwave.keras.reduced_ready import check_reduced
+from tfwave.keras.reduced_steps import ReducedSteps
+from tfwave.reduce.held import Local
+from tfwave.reduce.options import Probes
+from tfwave.reduce.place import Place
+from tfwave.reduce.service import Coordinator
+from tfwave.runtime.control.credentials import Credentials, find_credentials
+
+
+class PartialReduce(Hooks):
+    """Trains a Keras 3 model on several processes by partial all-reduces (RNA, ch. 5 of the thesis).
+
+    Each process runs the same program on data of its own, and calls `fit` with such a callback. A reduce goes when
+    one of some members, asked at random, has a gradient; who has none yet is waited for a tenth of a step, and
+    then left for the next one. Where no worker is a straggler nothing is split.
+
+    1. All begin with the weights and optimizer variables of the first worker, and apply each reduced gradient
+       once, in order. When `fit` ends in a process it waits for the others, and applies what they still give: then
+       weights to train and optimizer variables are the same in all, bit for bit. Statistics of normalisation
+       layers are each one's own.
+    2. A reduced gradient is the sum over the workers divided by how many there are, so a learning rate means what
+       it does in synchronous training. With "all" it is synchronous training, that goes on when a worker dies.
+    3. `optimizer.iterations`, and a schedule of the learning rate, count reduces, not steps: so they are the same
+       everywhere.
+    4. Losses, metrics and validation are each process's own. The epoch logs get ``tfwave_reduces``,
+       ``tfwave_joined`` (the mean share of workers that gave something to a reduce) and ``tfwave_dropped``
+       (gradients of this worker that were staler than allowed).
+    5. A worker that dies, or stands still for `deadline`, is left out, and the others go on. When it is started
+       again it takes the weights of another one and joins. Without the coordinator nobody goes on: it is in the
+       process of the first worker, or of `tfwave launch --reduce`.
+    6. When `fit` ends, also by an exception, the model trains as before.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        probes: Probes = 2,
+        local: Local = "linear",
+        staleness: int = 32,
+        *,
+        workers: Sequence[str] | None = None,
+        rank: int | None = None,
+        deadline: float = 30.0,
+        patience: float = 300.0,
+        credentials: Credentials | None = None,
+    ) -> None:
+        """Say how to reduce, and with whom; on all workers the same, but for `rank`.
+
+        Args:
+            probes: how many are asked, of which the first with a gradient lets a reduce go; "all": all must
+                have one.
+            local: how several gradients of one worker become one: "linear", their mean with weights 1 (oldest),
+                2, ... (sec. 5.1.3), or their "sum".
+            staleness: a gradient is dropped if more reduces than these came after the weights it was taken at.
+            workers: ``host:port`` of each; None: those of TF_CONFIG. The first one has the coordinator at its
+                address, unless TF_CONFIG says ``{"tfwave": {"reduce": "host:port"}}``.
+            rank: which of `workers` this process is, from 0.
+            deadline: seconds without a byte or an answer after which a worker is given up.
+            patience: seconds without a gradient after which a worker is given up that others wait for; also how
+                long workers are waited for at the start.
+            credentials: for the coordinator, if workers are on several machines; None: the token in TFWAVE_TOKEN.
+
+        Raises:
+            EnforcerError: a value out of range; `workers` without `rank`; or TF_CONFIG is not set, malformed, or
+                of no worker.
+        """
+        super().__init__()
+        self._place = Place.of_tf_config() if workers is None else Place.given(workers, rank)
+        self._options = self._place.options(
+            probes=probes,
+            local=local,
+            staleness=staleness,
+            deadline=deadline,
+            patience=patience,
+            credentials=credentials or find_credentials(),
+        )
+        self._coordinator: Coordinator | None = None
+        self._steps: ReducedSteps | None = None
+        self._before: Any = None
+        self._frame: FitFrame | None = None
+        self._lock = threading.RLock()  # the end of a fit may be noticed by another thread
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Join the other workers; waits for them, and for their weights.
+
+        Raises:
+            TfwaveError: the model cannot be trained so.
+            EnforcerError: the coordinator is not there or refuses.
+        """
+        del logs
+        check_reduced(self.model)
+        with self._lock:
+            self._restore()
+            self._frame = FitFrame.of_caller(on_end=self._restore)
+            if self._place.is_coordinator:
+                self._coordinator = Coordinator(self._place.listen, self._options.credentials)
+            self._before = self.model.train_function
+            self._steps = ReducedSteps(self.model, self._options)
+        self._steps.join()
+        self.model.train_function = self._steps
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Give the weights to workers that came late."""
+        del batch, logs
+        if self._steps is not None:
+            self._steps.serve()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Add the figures so far to the epoch's logs."""
+        del epoch
+        if self._steps is not None and logs is not None:
+            logs.update(self._steps.logs())
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Wait for the other workers, apply what they still give, and leave the model as it was.
+
+        Raises:
+            EnforcerError: this worker is out, or the coordinator is gone.
+        """
+        del logs
+        try:
+            if self._steps is not None:
+                self._steps.drain()
+        finally:
+            self._restore()
+
+    def _restore(self) -> None:
+        with self._lock:
+            if self._frame is not None:
+                self._frame.release()
+            if self._steps is not None:
+                self._steps.close()
+                if self.model.train_function is self._steps:
+                    self.model.train_function = self._before
+            if self._coordinator is not None:
+                self._coordinator.stop()
+            self._frame = self._steps = self._before = self._coordinator = None

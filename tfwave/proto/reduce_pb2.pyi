@@ -1,0 +1,125 @@
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Report(_message.Message):
+    __slots__ = ("hello", "held", "drained", "has_state", "step_seconds", "attempt", "done", "gave", "halted", "trouble")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_FIELD_NUMBER: _ClassVar[int]
+    HAS_STATE_FIELD_NUMBER: _ClassVar[int]
+    STEP_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    GAVE_FIELD_NUMBER: _ClassVar[int]
+    HALTED_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    held: int
+    drained: bool
+    has_state: bool
+    step_seconds: float
+    attempt: int
+    done: bool
+    gave: int
+    halted: bool
+    trouble: str
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., held: _Optional[int] = ..., drained: bool = ..., has_state: bool = ..., step_seconds: _Optional[float] = ..., attempt: _Optional[int] = ..., done: bool = ..., gave: _Optional[int] = ..., halted: bool = ..., trouble: _Optional[str] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("rank", "workers", "address", "layout", "probes", "deadline_seconds", "patience_seconds")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    PROBES_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PATIENCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    workers: int
+    address: str
+    layout: str
+    probes: int
+    deadline_seconds: float
+    patience_seconds: float
+    def __init__(self, rank: _Optional[int] = ..., workers: _Optional[int] = ..., address: _Optional[str] = ..., layout: _Optional[str] = ..., probes: _Optional[int] = ..., deadline_seconds: _Optional[float] = ..., patience_seconds: _Optional[float] = ...) -> None: ...
+
+class Order(_message.Message):
+    __slots__ = ("welcome", "form", "go", "halt", "verdict", "give", "end")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    GO_FIELD_NUMBER: _ClassVar[int]
+    HALT_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    GIVE_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    form: Form
+    go: Go
+    halt: Halt
+    verdict: Verdict
+    give: Give
+    end: End
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., form: _Optional[_Union[Form, _Mapping]] = ..., go: _Optional[_Union[Go, _Mapping]] = ..., halt: _Optional[_Union[Halt, _Mapping]] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., give: _Optional[_Union[Give, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("version", "state_key")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STATE_KEY_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    state_key: bytes
+    def __init__(self, version: _Optional[int] = ..., state_key: _Optional[bytes] = ...) -> None: ...
+
+class Form(_message.Message):
+    __slots__ = ("key", "index", "members", "next")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    index: int
+    members: int
+    next: str
+    def __init__(self, key: _Optional[bytes] = ..., index: _Optional[int] = ..., members: _Optional[int] = ..., next: _Optional[str] = ...) -> None: ...
+
+class Go(_message.Message):
+    __slots__ = ("attempt", "version")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    version: int
+    def __init__(self, attempt: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+
+class Halt(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Verdict(_message.Message):
+    __slots__ = ("attempt", "commit", "ahead", "joined")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
+    JOINED_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    commit: bool
+    ahead: int
+    joined: float
+    def __init__(self, attempt: _Optional[int] = ..., commit: bool = ..., ahead: _Optional[int] = ..., joined: _Optional[float] = ...) -> None: ...
+
+class Give(_message.Message):
+    __slots__ = ("address", "key", "version")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    key: bytes
+    version: int
+    def __init__(self, address: _Optional[str] = ..., key: _Optional[bytes] = ..., version: _Optional[int] = ...) -> None: ...
+
+class End(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...

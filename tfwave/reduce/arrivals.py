@@ -1,0 +1,95 @@
+"""Where a member's neighbours connect. Each connection begins with a key that only members know."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from tfwave.reduce.ring import receive
+from tfwave.runtime.control.address import EVERYWHERE, is_loopback, split_address
+
+KEY_BYTES = 16
+MOST_WAITING = 16
+"""So many connections wait to be asked for; then the oldest is closed."""
+_KEY_SECONDS = 30.0
+
+
+class Arrivals:
+    """Listens, and keeps what has come under the key that it showed."""
+
+    def __init__(self, host: str) -> None:
+        """Listen at a free port of `host`, or of all interfaces if it is not loopback.
+
+        Raises:
+            OSError: there is none.
+        """
+        self._listener = socket.create_server((host if is_loopback(host) else EVERYWHERE, 0), backlog=64)
+        self.address = f"{host}:{self._listener.getsockname()[1]}"
+        self._came: dict[bytes, socket.socket] = {}
+        self._changed = threading.Condition()
+        threading.Thread(target=self._listen, name="tfwave-ring-accept", daemon=True).start()
+
+    def take(self, key: bytes, seconds: float, given_up: Callable[[], bool]) -> socket.socket:
+        """The connection that shows `key`; all its further reads have this timeout.
+
+        Raises:
+            TimeoutError: it has not come, or `given_up` became true (see `wake`).
+        """
+        with self._changed:
+            end = time.monotonic() + seconds
+            while key not in self._came:
+                left = end - time.monotonic()
+                if left <= 0 or given_up():
+                    raise TimeoutError("no neighbour came")
+                self._changed.wait(left)
+            found = self._came.pop(key)
+        found.settimeout(seconds)
+        return found
+
+    def wake(self) -> None:
+        """Have those who wait ask again whether they should."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._listener.close()
+        with self._changed:
+            for one in self._came.values():
+                one.close()
+            self._came.clear()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                came, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._greet, args=(came,), name="tfwave-ring-greet", daemon=True).start()
+
+    def _greet(self, came: socket.socket) -> None:
+        key = bytearray(KEY_BYTES)
+        try:
+            came.settimeout(_KEY_SECONDS)
+            came.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            receive(came, memoryview(key))
+        except OSError:
+            came.close()
+            return
+        with self._changed:
+            while len(self._came) >= MOST_WAITING:
+                self._came.pop(next(iter(self._came))).close()
+            self._came[bytes(key)] = came
+            self._changed.notify_all()
+
+
+def call(address: str, key: bytes, seconds: float) -> socket.socket:
+    """Connect to a member's arrivals, and show a key; all further writes have this timeout.
+
+    Raises:
+        OSError: nobody is there.
+    """
+    end = socket.create_connection(split_address(address), seconds)
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    end.sendall(key)
+    return end

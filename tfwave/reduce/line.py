@@ -1,0 +1,89 @@
+"""A member's call to its coordinator: reports go out, orders come in and are carried out one by one."""
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from tfwave.proto import reduce_pb2_grpc
+from tfwave.proto.reduce_pb2 import Order, Report
+from tfwave.reduce.service import CHANNEL_OPTIONS
+from tfwave.runtime.control.client import check_reach
+from tfwave.runtime.control.credentials import Credentials
+
+_GRPC: Any = grpc  # untyped
+_STUBS: Any = reduce_pb2_grpc
+
+
+class Line:
+    """One stream of gRPC; when it ends, the member is out."""
+
+    def __init__(
+        self,
+        address: str,
+        credentials: Credentials | None,
+        notice: Callable[[Order], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        """Say where the coordinator is, who sees an order as it comes, and who is told why no more will.
+
+        Raises:
+            EnforcerError: the address is malformed or on another machine without credentials; or a file of the
+                credentials is not as it should be.
+        """
+        check_reach(address, credentials)
+        self._address = address
+        self._notice = notice
+        self._lost = lost
+        self._reason = ""
+        self._metadata = credentials.metadata() if credentials else ()
+        tls = credentials and credentials.for_client()
+        self._channel: Any = (
+            _GRPC.secure_channel(address, tls, options=CHANNEL_OPTIONS)
+            if tls
+            else _GRPC.insecure_channel(address, options=CHANNEL_OPTIONS)
+        )
+        self._reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+
+    def open(self, work: Callable[[Order], None], hello: Report, seconds: float) -> None:
+        """Call, for so long until the coordinator is up, and have each order carried out by a thread of its own."""
+        self.say(hello)
+        threading.Thread(target=self._read, args=(seconds,), name="tfwave-reduce-read", daemon=True).start()
+        threading.Thread(target=self._carry_out, args=(work,), name="tfwave-reduce", daemon=True).start()
+
+    def say(self, report: Report) -> None:
+        """Send a report; from any thread, never waits."""
+        self._reports.put(report)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._reports.put(None)
+        self._channel.close()
+
+    def _read(self, seconds: float) -> None:
+        reason = f"the coordinator at {self._address} has ended: run this training again"
+        try:
+            _GRPC.channel_ready_future(self._channel).result(seconds)
+            stub: Any = _STUBS.ReduceStub(self._channel)
+            for order in stub.Join(iter(self._reports.get, None), metadata=self._metadata):
+                self._notice(order)
+                self._orders.put(order)
+        except _GRPC.FutureTimeoutError:
+            reason = (
+                f"no coordinator came up at {self._address} within {seconds:g} s: is it the right address?"
+            )
+        except _GRPC.RpcError as err:
+            failure: Any = err
+            reason = f"the coordinator at {self._address}: {failure.details()} ({failure.code().name})"
+        except ValueError as err:  # the channel was closed
+            reason = f"the coordinator at {self._address} is left: {err}"
+        self._reason = reason
+        self._orders.put(None)
+
+    def _carry_out(self, work: Callable[[Order], None]) -> None:
+        for order in iter(self._orders.get, None):
+            work(order)
+        self._lost(self._reason)

@@ -1,0 +1,357 @@
+"""A process's part in the reduces: it hands gradients over, and gets the sums that all get, in one order."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tfwave.errors import EnforcerError
+from tfwave.proto.reduce_pb2 import Form, Give, Go, Hello, Order, Report, Verdict, Welcome
+from tfwave.reduce.arrivals import Arrivals, call
+from tfwave.reduce.coordinator import LOOKS
+from tfwave.reduce.held import Held, Vector
+from tfwave.reduce.line import Line
+from tfwave.reduce.options import Options
+from tfwave.reduce.ring import Ring, RingBroken
+from tfwave.reduce.state import receive_state, send_state
+from tfwave.reduce.update import Figures, Update
+
+_STARTS = 2.0
+"""Workers are waited for as long as there is patience, and so are the weights."""
+_BREAKING = ("form", "halt", "end")
+
+
+class Member:
+    """One member, from `join` to the end of `drain`; the methods are for one thread.
+
+    A thread of its own takes part in the reduces while the caller computes.
+    """
+
+    def __init__(self, options: Options, size: int, dtype: Any = np.float32, layout: str = "") -> None:
+        """Connect.
+
+        Args:
+            options: who it is, and the rules.
+            size: elements of a gradient.
+            dtype: of a gradient.
+            layout: a print of what else must be the same on all members.
+
+        Raises:
+            EnforcerError: no port is free, or the coordinator's address or a credential is not as it should be.
+        """
+        self._options = options
+        self._size, self._dtype = size, np.dtype(dtype)
+        self._changed = threading.Condition()
+        self._held = Held(options.local, options.staleness)
+        self._updates: deque[Update] = deque()
+        self._wanted: list[Give] = []
+        self._offer: bytes | None = None
+        self._state: bytes | None = None
+        self._handed = 0
+        self._drained = self._has_state = self._ended = False
+        self._failure = ""
+        self._ahead = 0 if options.probes == "all" else 1
+        self._resumed: float | None = None
+        self._ring: Ring | None = None
+        self._sum: Vector | None = None
+        self._version = self._attempt = 0
+        self._done, self._trouble = False, ""
+        self._breaks_seen = self._breaks_done = 0
+        self.figures = Figures()
+        try:
+            self._arrivals = Arrivals(options.host)
+        except OSError as err:
+            raise EnforcerError(
+                f"'{options.host}' is no address of this machine ({err}): give another"
+            ) from err
+        self._line = Line(options.coordinator, options.credentials, self._notice, self._lost)
+        self._layout = f"{size} {self._dtype} {options.local} {options.staleness} {layout}"
+
+    def join(self, state: bytes) -> bytes | None:
+        """Become a member. Blocks until all workers are there and the weights have come.
+
+        Args:
+            state: all that sums are applied to; on all members of the same length.
+
+        Returns:
+            Another member's state, to go on from; None if the own one stands, as it does for the first.
+
+        Raises:
+            EnforcerError: the coordinator is not there, refuses or ends; or nobody brings the state.
+        """
+        self._offer = state
+        self._line.open(self._work, Report(hello=self._hello()), self._options.patience)
+        threading.Thread(target=self._keep_in_touch, name="tfwave-reduce-touch", daemon=True).start()
+        with self._changed:
+            limit = _STARTS * self._options.patience
+            if not self._changed.wait_for(lambda: self._has_state or self._ended, limit):
+                raise EnforcerError(f"no weights came for {limit:g} s: are all workers up?")
+            self._check()
+            came, self._state = self._state, None
+            if came is not None:
+                self._offer = None
+        return came
+
+    def exchange(self, gradient: Vector) -> list[Update]:
+        """Hand a gradient over, and take the sums that have come, oldest first; each is to be applied once.
+
+        Waits while this member holds as many gradients as it may, with "all" until its own one is in a sum. The
+        array must not change afterwards.
+
+        Raises:
+            EnforcerError: this member is out, or the coordinator is gone.
+        """
+        with self._changed:
+            now = time.monotonic()
+            seconds = 0.0 if self._resumed is None else now - self._resumed
+            self._held.waiting.append((gradient, self._handed))
+            self._report(step_seconds=seconds)
+            self._changed.wait_for(lambda: self._ended or self._may_go_on())
+            self._check()
+            updates = self._take()
+            self._resumed = time.monotonic()
+        return updates
+
+    def serve(self, snapshot: Callable[[], bytes]) -> None:
+        """Give the state to members that came late. Call it when all sums that were taken are applied."""
+        with self._changed:
+            wanted = [give for give in self._wanted if give.version <= self._handed]
+            self._wanted = [give for give in self._wanted if give.version > self._handed]
+        if wanted:
+            self._bring(wanted, self._handed, snapshot())
+
+    def drain(self, snapshot: Callable[[], bytes]) -> Iterator[Update]:
+        """Say that no gradient follows, and give the sums that still come until no member has any.
+
+        The state is served meanwhile: each sum must be applied when the next is asked for.
+
+        Raises:
+            EnforcerError: this member is out, or the coordinator is gone.
+        """
+        with self._changed:
+            self._drained = True
+            self._report()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended or self._updates or self._wanted)
+                updates, over = self._take(), self._ended
+            yield from updates
+            self.serve(snapshot)
+            if over:
+                self._check()
+                return
+
+    @property
+    def failure(self) -> str:
+        """Why this member is out, or has no coordinator; empty if all is well."""
+        return self._failure
+
+    def close(self) -> None:
+        """Leave; what others still hold goes on without this member."""
+        self._lost("this member was closed")
+        self._line.close()
+        self._arrivals.close()
+        if self._ring is not None:
+            self._ring.close()
+
+    def __enter__(self) -> "Member":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _hello(self) -> Hello:
+        options = self._options
+        return Hello(
+            rank=options.rank,
+            workers=options.workers,
+            address=self._arrivals.address,
+            layout=self._layout,
+            probes=0 if options.probes == "all" else options.probes,
+            deadline_seconds=options.deadline,
+            patience_seconds=options.patience,
+        )
+
+    def _may_go_on(self) -> bool:
+        if self._ahead == 0:
+            return not (self._held.waiting or self._held.lent)
+        return len(self._held.waiting) < self._ahead
+
+    def _take(self) -> list[Update]:
+        updates = list(self._updates)
+        self._updates.clear()
+        if updates:
+            self._handed = updates[-1].version
+            self._offer = None  # it is about to change
+        return updates
+
+    def _check(self) -> None:
+        if self._failure:
+            raise EnforcerError(self._failure)
+
+    def _report(self, *, step_seconds: float = 0.0, halted: bool = False) -> None:
+        """Say how this member is; the lock is held, so that reports are in the order of what they say."""
+        self._line.say(
+            Report(
+                held=len(self._held.waiting),
+                drained=self._drained,
+                has_state=self._has_state,
+                step_seconds=step_seconds,
+                attempt=self._attempt,
+                done=self._done,
+                gave=len(self._held.lent),
+                halted=halted,
+                trouble=self._trouble,
+            )
+        )
+
+    # From here on: the threads of this module.
+
+    def _notice(self, order: Order) -> None:
+        """An order that must not wait for its turn breaks what is under way."""
+        if order.WhichOneof("kind") in _BREAKING:
+            self._breaks_seen += 1
+            if (ring := self._ring) is not None:
+                ring.stop()
+            self._arrivals.wake()
+
+    def _is_broken(self) -> bool:
+        return self._ended or self._breaks_seen > self._breaks_done
+
+    def _lost(self, reason: str) -> None:
+        with self._changed:
+            if not self._ended:
+                self._ended, self._failure = True, reason
+            self._changed.notify_all()
+        self._arrivals.wake()
+
+    def _keep_in_touch(self) -> None:
+        """Say something before the coordinator takes this process for stopped, however long a step is."""
+        seconds = self._options.deadline / (2 * LOOKS)
+        with self._changed:
+            while not self._changed.wait_for(lambda: self._ended, seconds):
+                self._report()
+
+    def _work(self, order: Order) -> None:
+        """Carry one order out."""
+        kind = order.WhichOneof("kind")
+        self._breaks_done += kind in _BREAKING
+        if kind == "welcome":
+            self._begin(order.welcome)
+        elif kind == "form":
+            self._form(order.form)
+        elif kind == "go":
+            self._reduce(order.go)
+        elif kind == "verdict":
+            self._settle(order.verdict)
+        elif kind == "give":
+            self._promise(order.give)
+        elif kind == "end":
+            self._lost(order.end.reason)
+        elif kind == "halt":
+            with self._changed:
+                self._report(halted=True)
+
+    def _begin(self, welcome: Welcome) -> None:
+        if welcome.state_key:
+            arguments = welcome.state_key, len(self._offer or b"")
+            threading.Thread(
+                target=self._await_state, args=arguments, name="tfwave-reduce-state", daemon=True
+            ).start()
+            return
+        with self._changed:
+            self._has_state = True
+            self._report()
+            self._changed.notify_all()
+
+    def _await_state(self, key: bytes, size: int) -> None:
+        limit = _STARTS * self._options.patience
+        try:
+            with self._arrivals.take(key, limit, lambda: self._ended) as giver:
+                giver.settimeout(self._options.deadline)
+                version, state = receive_state(giver, size)
+        except (OSError, EnforcerError) as err:
+            self._lost(f"the weights did not come ({err}): start this worker again")
+            return
+        with self._changed:
+            self._handed, self._state, self._has_state = version, state, True
+            while self._updates and self._updates[0].version <= version:
+                self._updates.popleft()
+            self._report()
+            self._changed.notify_all()
+
+    def _form(self, form: Form) -> None:
+        if self._ring is not None:
+            self._ring.close()
+        self._ring, self._trouble = None, ""
+        left = right = None
+        try:
+            if form.members > 1:
+                right = call(form.next, form.key, self._options.deadline)
+                left = self._arrivals.take(form.key, self._options.deadline, self._is_broken)
+        except OSError as err:
+            if right is not None:
+                right.close()
+            self._trouble = f"no ring with the member at {form.next} ({err})"
+            return
+        self._ring = Ring(form.index, form.members, left, right)
+
+    def _reduce(self, go: Go) -> None:
+        with self._changed:
+            given = self._held.take(go.version)
+            self.figures.dropped = self._held.dropped
+            self._changed.notify_all()
+        values = np.zeros(self._size, self._dtype) if given is None else given
+        done = False
+        try:
+            if self._ring is not None and not self._is_broken():
+                self._ring.sum(values)
+                done = True
+        except RingBroken as err:
+            self._trouble = str(err)
+        with self._changed:
+            self._attempt, self._version, self._done, self._sum = go.attempt, go.version, done, values
+            self._report()
+
+    def _settle(self, verdict: Verdict) -> None:
+        with self._changed:
+            if not verdict.commit:
+                self._held.give_back()
+                self.figures.broken += 1
+            elif self._sum is not None and self._ring is not None:
+                self.figures.gave += len(self._held.lent)
+                self.figures.joined += (verdict.joined - self.figures.joined) / (self.figures.reduces + 1)
+                self.figures.reduces += 1
+                self._held.settle()
+                self._sum.flags.writeable = False
+                if (
+                    self._version > self._handed
+                ):  # else it is in the state that came, sooner than this verdict
+                    self._updates.append(Update(self._version, self._sum, self._ring.members))
+            self._sum = None
+            self._ahead = verdict.ahead
+            self._changed.notify_all()
+
+    def _promise(self, give: Give) -> None:
+        with self._changed:
+            offer = self._offer if give.version == 0 else None
+            if offer is None:
+                self._wanted.append(give)
+                self._changed.notify_all()
+        if offer is not None:
+            self._bring([give], 0, offer)
+
+    def _bring(self, wanted: list[Give], version: int, state: bytes) -> None:
+        for give in wanted:
+            threading.Thread(
+                target=send_state,
+                args=(give.address, give.key, self._options.deadline, version, state),
+                name="tfwave-reduce-give",
+                daemon=True,
+            ).start()

@@ -1,0 +1,60 @@
+"""What a member is told: who it is, whom it reduces with, and how."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tfwave.errors import EnforcerError
+from tfwave.reduce.held import Local
+from tfwave.runtime.control.credentials import Credentials
+
+Probes = int | Literal["all"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """One member, and the rules; these must be the same for all members.
+
+    Attributes:
+        rank: its number among the workers, from 0.
+        workers: how many are waited for at the start.
+        coordinator: ``host:port``.
+        host: under which name or address neighbours reach this process.
+        probes: how many members are asked at random, of which the first with a gradient lets the reduce go;
+            "all": each reduce has a gradient of every member.
+        local: as in `tfwave.reduce.held`.
+        staleness: as in `tfwave.reduce.held.Held`.
+        deadline: seconds without a byte from a neighbour, or an answer, after which a member is given up.
+        patience: seconds without a gradient after which a member is given up that others wait for; also how
+            long workers are waited for at the start.
+        credentials: what is shown to the coordinator.
+
+    Raises:
+        EnforcerError: a value out of range.
+    """
+
+    rank: int
+    workers: int
+    coordinator: str
+    host: str = "127.0.0.1"
+    probes: Probes = 2
+    local: Local = "linear"
+    staleness: int = 32
+    deadline: float = 30.0
+    patience: float = 300.0
+    credentials: Credentials | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.workers:
+            raise EnforcerError(f"rank {self.rank} is none of {self.workers} workers: give 0 to workers - 1")
+        if self.probes != "all" and self.probes < 1:
+            raise EnforcerError(f"probes={self.probes!r}: give a number from 1, or 'all'")
+        if self.local not in get_args(Local):
+            raise EnforcerError(
+                f"local={self.local!r} is not known: give one of {', '.join(get_args(Local))}"
+            )
+        if self.staleness < 1:
+            raise EnforcerError(f"staleness={self.staleness} would drop all: give at least 1")
+        for name, seconds in (("deadline", self.deadline), ("patience", self.patience)):
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise EnforcerError(f"{name}={seconds}: give seconds above 0")

@@ -1,0 +1,69 @@
+"""A member as its coordinator knows it."""
+
+import queue
+import time
+from dataclasses import dataclass, field
+
+from tfwave.proto.reduce_pb2 import End, Hello, Order, Report
+
+
+@dataclass(eq=False)
+class Peer:
+    """What a member last said of itself, and the orders that are on their way to it.
+
+    Attributes:
+        number: the how manieth that came; no two are the same.
+        ready_since: when its oldest gradient was first heard of, by `time.monotonic`; None: it has none.
+        attempt: the last reduce that ended at it, well (`done`) or not.
+        gave: gradients in that reduce; 0 once it knows what came of it.
+        silent: how often in a row it was found that it had said nothing.
+    """
+
+    number: int
+    hello: Hello
+    orders: "queue.SimpleQueue[Order | None]" = field(default_factory=queue.SimpleQueue["Order | None"])
+    ready_since: float | None = None
+    drained: bool = False
+    has_state: bool = False
+    attempt: int = 0
+    done: bool = False
+    gave: int = 0
+    halted: bool = False
+    trouble: str = ""
+    silent: int = 0
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it is in the ring, among others."""
+        return self.hello.rank, self.number
+
+    @property
+    def may_give(self) -> bool:
+        """Whether it has a gradient, or may have one yet."""
+        return self.has_state and not (self.drained and self.ready_since is None)
+
+    def note(self, report: Report, aborted: int) -> None:
+        """Take in what it says; what it gave to the reduce `aborted` it has back, whether it knows yet or not."""
+        if not (report.held or (report.gave and report.attempt == aborted)):
+            self.ready_since = None
+        elif self.ready_since is None:
+            self.ready_since = time.monotonic()
+        self.silent = 0
+        self.drained, self.has_state = report.drained, report.has_state
+        self.halted = self.halted or report.halted
+        self.attempt, self.done, self.gave = report.attempt, report.done, report.gave
+        self.trouble = report.trouble
+
+    def has_back(self) -> None:
+        """The reduce that it last reported on came to nothing."""
+        if self.gave and self.ready_since is None:
+            self.ready_since = time.monotonic()
+
+    def tell(self, order: Order) -> None:
+        """Send an order."""
+        self.orders.put(order)
+
+    def end(self, reason: str) -> None:
+        """Send the last one."""
+        self.orders.put(Order(end=End(reason=reason)))
+        self.orders.put(None)

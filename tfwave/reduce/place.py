@@ -1,0 +1,84 @@
+"""Which worker a process is, and where the coordinator is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfwave.errors import EnforcerError
+from tfwave.reduce.options import Options
+from tfwave.runtime.control.address import listening_address, split_address
+from tfwave.runtime.control.tf_config import VARIABLE, read_tf_config
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of some workers.
+
+    Attributes:
+        workers: ``host:port`` of each.
+        rank: which of them this process is.
+        elsewhere: the coordinator's address; None: it is the first worker's.
+    """
+
+    workers: Sequence[str]
+    rank: int
+    elsewhere: str | None = None
+
+    @classmethod
+    def given(cls, workers: Sequence[str], rank: int | None) -> "Place":
+        """As a program says it.
+
+        Raises:
+            EnforcerError: there is no rank, or it is none of the workers; or an address is malformed.
+        """
+        if rank is None or not 0 <= rank < len(workers):
+            raise EnforcerError(
+                f"rank={rank} is none of {len(workers)} workers: give 0 to {len(workers) - 1}"
+            )
+        for address in workers:
+            try:
+                split_address(address)
+            except ValueError as err:
+                raise EnforcerError(f"worker address {err}: give host:port") from err
+        return cls(workers, rank)
+
+    @classmethod
+    def of_tf_config(cls) -> "Place":
+        """As TF_CONFIG says it.
+
+        Raises:
+            EnforcerError: it is not set, malformed, or of no worker.
+        """
+        config = read_tf_config()
+        if config.task is None or config.task.type != "worker":
+            raise EnforcerError(
+                f"{VARIABLE} names {config.task or 'no task'}, and reduces are made by workers: give "
+                '"task": {"type": "worker", "index": 0}'
+            )
+        by_index = config.cluster.get("worker", {})
+        place = cls.given([by_index[i] for i in sorted(by_index)], config.task.index)
+        return cls(place.workers, place.rank, config.tfwave.reduce)
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether the coordinator runs in this process."""
+        return self.elsewhere is None and self.rank == 0
+
+    @property
+    def listen(self) -> str:
+        """Where it listens then."""
+        return listening_address(self.workers[0])
+
+    def options(self, **rules: Any) -> Options:
+        """Those of a member at this place.
+
+        Raises:
+            EnforcerError: a rule out of range.
+        """
+        return Options(
+            rank=self.rank,
+            workers=len(self.workers),
+            coordinator=self.elsewhere or self.workers[0],
+            host=split_address(self.workers[self.rank])[0],
+            **rules,
+        )

@@ -1,0 +1,143 @@
+"""The coordinator as a service: a stream of gRPC for each member, guarded as the control service is."""
+
+import itertools
+import math
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from tfwave.errors import EnforcerError
+from tfwave.proto import reduce_pb2, reduce_pb2_grpc
+from tfwave.reduce.coordinator import Inbox, coordinate
+from tfwave.reduce.peer import Peer
+from tfwave.runtime.control.address import split_address
+from tfwave.runtime.control.client import check_reach
+from tfwave.runtime.control.credentials import Credentials
+from tfwave.runtime.control.gate import BURST, CALLS_PER_SECOND, Gate, RateLimit, RefusalLog
+
+MOST_WORKERS = 256
+"""Each has a thread of the coordinator."""
+LAST_WORDS_SECONDS = 20.0
+"""So long a coordinator that ends may take to tell its members so."""
+CHANNEL_OPTIONS = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 30_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+"""Either end notices within a minute that the other's machine is gone."""
+
+_GRPC: Any = grpc  # untyped
+_STUBS: Any = reduce_pb2_grpc
+
+
+class Coordinator:
+    """Coordinates the reduces of the members that come, one training after the other, until `stop`."""
+
+    def __init__(self, address: str = "127.0.0.1:0", credentials: Credentials | None = None) -> None:
+        """Listen.
+
+        Args:
+            address: ``host:port``; port 0: the system chooses. Without credentials, the host must be loopback.
+            credentials: what a member must prove. What members sum among each other is not encrypted: it goes
+                over connections that begin with a secret of the coordinator's, on a network that is trusted.
+
+        Raises:
+            EnforcerError: the address is open to other machines without credentials, malformed or in use; or a
+                file of the credentials is not as it should be.
+        """
+        check_reach(address, credentials)
+        self._inbox: Inbox = Inbox()
+        gate = Gate(credentials and credentials.token, RateLimit(CALLS_PER_SECOND, BURST), RefusalLog())
+        self._server: Any = _GRPC.server(
+            ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="tfwave-reduce"),
+            interceptors=(gate,),
+            options=CHANNEL_OPTIONS,
+            maximum_concurrent_rpcs=MOST_WORKERS,
+        )
+        _STUBS.add_ReduceServicer_to_server(_Service(self._inbox), self._server)
+        port = _bind(self._server, address, credentials and credentials.for_server())
+        self.address = f"{address.rpartition(':')[0]}:{port}"
+        self._server.start()
+        self._thread = threading.Thread(
+            target=coordinate, args=(self._inbox, self._close), name="tfwave-coordinator", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, when members have heard that their training has ended, or that it cannot go on."""
+        self._inbox.put((None, None))
+        self._thread.join()
+
+    def _close(self) -> None:
+        self._server.stop(LAST_WORDS_SECONDS).wait()
+
+    def __enter__(self) -> "Coordinator":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _bind(server: Any, address: str, tls: Any) -> int:
+    try:
+        port = server.add_secure_port(address, tls) if tls else server.add_insecure_port(address)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        raise EnforcerError(f"coordinator address '{address}' is in use or not of this machine: give another")
+    return port
+
+
+class _Service(reduce_pb2_grpc.ReduceServicer):
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._numbers = itertools.count(1)
+
+    def Join(self, request_iterator: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802
+        first: reduce_pb2.Report = next(request_iterator)
+        fault = _fault(first.hello)
+        if fault:
+            context.abort(_GRPC.StatusCode.INVALID_ARGUMENT, fault)
+        peer = Peer(next(self._numbers), first.hello)
+
+        def ended() -> None:
+            self._inbox.put((peer, None))
+            peer.orders.put(None)
+
+        self._inbox.put((peer, first))
+        if not context.add_callback(ended):
+            ended()
+        threading.Thread(
+            target=self._listen, args=(peer, request_iterator), name="tfwave-reduce-peer", daemon=True
+        ).start()
+        yield from iter(peer.orders.get, None)
+
+    def _listen(self, peer: Peer, reports: Iterator[Any]) -> None:
+        try:
+            for report in reports:
+                self._inbox.put((peer, report))
+        except _GRPC.RpcError:
+            return  # `ended` has said so
+
+
+def _fault(hello: reduce_pb2.Hello) -> str | None:
+    """Why a member's first words are not taken; None if they are."""
+    limits = (hello.deadline_seconds, hello.patience_seconds)
+    if not all(math.isfinite(seconds) and seconds > 0 for seconds in limits):
+        return "deadline and patience must be seconds above 0"
+    if not 1 <= hello.workers <= MOST_WORKERS:
+        return f"{hello.workers} workers cannot be coordinated: give 1 to {MOST_WORKERS}"
+    try:
+        split_address(hello.address)
+    except ValueError as err:
+        return str(err)
+    return None

@@ -1,0 +1,39 @@
+"""What a member gets: sums, and figures of them."""
+
+from dataclasses import dataclass
+
+from tfwave.reduce.held import Vector
+
+
+@dataclass(frozen=True)
+class Update:
+    """A sum that every member applies, once, after the one before.
+
+    Attributes:
+        version: its number, from 1.
+        values: the sum over the members; not to be written to.
+        members: how many were in the ring.
+    """
+
+    version: int
+    values: Vector
+    members: int
+
+
+@dataclass
+class Figures:
+    """What a member has seen so far.
+
+    Attributes:
+        reduces: those that counted.
+        broken: those that came to nothing.
+        gave: gradients of this member in those that counted.
+        dropped: gradients of this member that were staler than allowed.
+        joined: the mean share of members that gave something to a reduce.
+    """
+
+    reduces: int = 0
+    broken: int = 0
+    gave: int = 0
+    dropped: int = 0
+    joined: float = 0.0
