@@ -17,6 +17,8 @@ from tfwave.plan.groups import UNKNOWN_SHARE
 pytestmark = pytest.mark.tensorflow
 
 ROOT = Path(__file__).parent.parent.parent
+PROCESS_SECONDS = 380
+"""Many times what a process takes, and less than what pytest gives a test."""
 
 
 def said_by(module: str, *arguments: str) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def said_by(module: str, *arguments: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=170,
+        timeout=PROCESS_SECONDS,
     )
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[-2000:]
     return json.loads(ran.stdout)
