@@ -1,7 +1,7 @@
 """Processes that have TensorFlow imported already: one imports it, once, and all others are forked from that.
 
 A fork is as much a process of its own as one that was started anew: nothing of TensorFlow runs before it. What
-must do something before TensorFlow is imported, or shows how a command starts, is no matter for this.
+must do something before TensorFlow is imported, or shows how a command starts, is started anew.
 """
 
 import atexit
@@ -33,16 +33,16 @@ class Forked:
         self, module: str, arguments: Sequence[str], environment: Mapping[str, str], *, stderr: bool
     ) -> None:
         """`stderr`: whether standard error is read; else it goes nowhere."""
-        (his_in, mine_in), (mine_out, his_out), (self._status, his_status) = os.pipe(), os.pipe(), os.pipe()
-        mine_err, his_err = os.pipe() if stderr else (None, os.open(os.devnull, os.O_WRONLY))
+        (its_in, mine_in), (mine_out, its_out), (self._status, its_status) = os.pipe(), os.pipe(), os.pipe()
+        mine_err, its_err = os.pipe() if stderr else (None, os.open(os.devnull, os.O_WRONLY))
         self.stdin: TextIO = os.fdopen(mine_in, "w")
         self.stdout: TextIO = os.fdopen(mine_out)
         self.stderr: TextIO | None = None if mine_err is None else os.fdopen(mine_err)
         self.returncode: int | None = None
-        his = [his_in, his_out, his_err, his_status]
+        its = [its_in, its_out, its_err, its_status]
         request = {"module": module, "arguments": arguments, "environment": dict(environment)}
-        socket.send_fds(_fork_server(), [json.dumps(request).encode()], his)
-        for descriptor in his:
+        socket.send_fds(_fork_server(), [json.dumps(request).encode()], its)
+        for descriptor in its:
             os.close(descriptor)
         self.pid = self._told()
         self._reading: list[Future[str]] = []
