@@ -18,15 +18,15 @@ test: .venv/.ready check ## check, then run all tests
 	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'
 	@$(PYTEST) tests/unit tests/property tests/fuzz tests/golden -n 2
 	@echo '== pytest: numerics (TensorFlow in this process)'
-	@$(PYTEST) tests/numerics -n 2 --dist loadgroup
+	@$(PYTEST) tests/numerics -n 2 --dist loadgroup --no-loadscope-reorder
 	@echo '== pytest: cluster (real TensorFlow servers on loopback)'
-	@$(PYTEST) tests/cluster $(MEASURES:%=--ignore=%) -n 2 --dist loadfile
+	@$(PYTEST) tests/cluster $(MEASURES:%=--ignore=%) -n 2 --dist loadfile --no-loadscope-reorder
 	@echo '== pytest: cluster (links of a set rate, one test at a time)'
 	@$(PYTEST) $(MEASURES)
 
 test-long: .venv/.ready ## run the tests of large networks at their full width
 	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all channels)'
-	@TFWAVE_TEST_SHARE=1 $(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup
+	@TFWAVE_TEST_SHARE=1 $(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup --no-loadscope-reorder
 
 check: .venv/.ready ## lint, format, types, layers: changes nothing
 	@echo '== ruff check'

@@ -5,6 +5,13 @@ import pytest
 from tests.cluster.cluster import Cluster, hooked
 from tfwave.runtime.control.client import ControlClient
 
+LONGEST = ("test_distribute.py", "test_keras_fit.py", "test_server_command.py", "test_overlap.py")
+"""These files begin first, so that two processes end at about the same time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:

@@ -14,7 +14,7 @@ CHIEF_SECONDS = 350
 
 
 def start_chief(module: str, *arguments: str, variables: Mapping[str, str] | None = None) -> Process:
-    return spawn(module, *arguments, variables=variables, stderr=subprocess.PIPE)
+    return spawn(module, *arguments, variables=variables, stderr=True)
 
 
 def result_of(chief: Process, seconds: float = CHIEF_SECONDS) -> tuple[Any, str]:

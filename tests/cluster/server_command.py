@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cluster.speaker import ENVIRONMENT, Process, end, read_line
+from tests.cluster.speaker import ENVIRONMENT, end, read_line
 from tests.ports import free_ports
+
+Process = subprocess.Popen[str]
 
 
 def command(config: Any, *arguments: str, environment: Mapping[str, str] | None = None) -> Process:

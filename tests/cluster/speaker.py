@@ -7,10 +7,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.fork_server import ROOT, Forked
+
 ANSWER_SECONDS = 200
 ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "",
@@ -20,23 +20,15 @@ ENVIRONMENT = {
 }
 MARK = "TASK "
 
-Process = subprocess.Popen[str]
+Process = subprocess.Popen[str] | Forked
 
 
 def spawn(
-    module: str,
-    *arguments: str,
-    variables: Mapping[str, str] | None = None,
-    stderr: int = subprocess.DEVNULL,
-) -> Process:
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        text=True,
-        env={**os.environ, **ENVIRONMENT, **(variables or {})},
-    )
+    module: str, *arguments: str, variables: Mapping[str, str] | None = None, stderr: bool = False
+) -> Forked:
+    """`stderr`: whether standard error is read."""
+    environment = {**os.environ, **ENVIRONMENT, **(variables or {})}
+    return Forked(module, arguments, environment, stderr=stderr)
 
 
 def read_line(process: Process) -> str:

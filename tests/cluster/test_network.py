@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import wait_until
-from tests.cluster.speaker import ROOT, Process, read_line, spawn
+from tests.cluster.speaker import ENVIRONMENT, ROOT, read_line
 from tfwave.demo import namespaces, processes
 from tfwave.demo.network import LoopbackNetwork, NamespaceNetwork, Network, open_network
 from tfwave.demo.processes import Task, Tasks
@@ -27,6 +29,8 @@ PAUSE_SECONDS = 1.0
 TASK = "tests.cluster.link_task"
 SECONDS = 10.0
 HERE = {"PYTHONPATH": str(ROOT)}
+
+Held = tuple[subprocess.Popen[str], list[int]]
 
 
 @pytest.fixture
@@ -174,8 +178,9 @@ def test_why_namespaces_are_not_available(kind: str, tmp_path: Path, monkeypatch
 
 
 @pytest.fixture(params=["loopback", pytest.param("namespaces", marks=needs_namespaces)])
-def holder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Process, list[int]]]:
-    with spawn("tests.cluster.holder", str(tmp_path), request.param) as it:
+def holder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Held]:
+    command = [sys.executable, "-m", "tests.cluster.holder", str(tmp_path), request.param]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | ENVIRONMENT) as it:
         pids = [int(pid) for pid in read_line(it).split()]
         assert len(pids) == 2
         assert all(map(is_alive, pids))
@@ -185,7 +190,7 @@ def holder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Pro
         it.kill()
 
 
-def test_an_interrupt_ends_tasks_and_network(holder: tuple[Process, list[int]]) -> None:
+def test_an_interrupt_ends_tasks_and_network(holder: Held) -> None:
     process, pids = holder
     process.send_signal(signal.SIGINT)
     process.wait(SECONDS)
@@ -193,7 +198,7 @@ def test_an_interrupt_ends_tasks_and_network(holder: tuple[Process, list[int]]) 
     assert WHY_NOT or not ours(process.pid)
 
 
-def test_a_killed_parent_takes_its_tasks_along(holder: tuple[Process, list[int]]) -> None:
+def test_a_killed_parent_takes_its_tasks_along(holder: Held) -> None:
     process, pids = holder
     process.kill()
     process.wait(SECONDS)

@@ -16,8 +16,8 @@ import pytest
 from tests.cluster.chief import STEPS
 from tests.cluster.job import run_chief
 from tests.cluster.model import VARIABLES, Model, build, by_step, plan_of, sends
-from tests.cluster.server_command import Job, command, peak_bytes, running, seconds_to_end
-from tests.cluster.speaker import Process, end, read_line
+from tests.cluster.server_command import Job, Process, command, peak_bytes, running, seconds_to_end
+from tests.cluster.speaker import end, read_line
 from tests.controlled import flood, open_channel, raw_call
 from tests.ports import free_ports
 from tfwave.errors import EnforcerError

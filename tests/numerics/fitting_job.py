@@ -21,7 +21,7 @@ from tfwave import fit_memory  # noqa: E402
 from tfwave.errors import EnforcerError, PlanError  # noqa: E402
 from tfwave.runtime.stash import stash_figures  # noqa: E402
 
-WIDTH, LAYERS, ROWS, SAMPLE, STEPS = 128, 10, 4096, 512, 50
+WIDTH, LAYERS, ROWS, SAMPLE, STEPS = 128, 10, 4096, 512, 12
 
 
 class Trained:

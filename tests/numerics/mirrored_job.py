@@ -17,6 +17,7 @@ import tf_keras
 
 import tfwave
 from tests.numerics.corpus.sample import Array
+from tests.numerics.replicas import mirrored
 from tests.numerics.waves import BETAS, EPSILON, MOMENTUM, RATE, batches, first_values
 from tfwave.runtime.trace.memory import trace_memory
 from tfwave.runtime.waves.options import WaveOptions
@@ -49,16 +50,15 @@ def main(devices: int, out: Path) -> None:
     tf.config.experimental.enable_op_determinism()
     for average in ("batch", "wave"):
         for optimizer in OPTIMIZERS:
-            _train_dense(mirrored(devices), optimizer, average, out / f"{average} {optimizer}.npz")
-        _train_in_loop(mirrored(devices), average, out / f"{average} loop.npz")
+            _train_dense(replicas(devices), optimizer, average, out / f"{average} {optimizer}.npz")
+        _train_in_loop(replicas(devices), average, out / f"{average} loop.npz")
     _train_layers(devices, out)
     _trace(devices, out / "trace.json")
 
 
-def mirrored(devices: int) -> Any:
-    """A strategy over the first logical CPUs; its collectives meet none of the strategies before it."""
-    tf.distribute.MirroredStrategy._collective_key_base += 1
-    return tf.distribute.MirroredStrategy([f"/device:CPU:{i}" for i in range(devices)])
+def replicas(devices: int) -> Any:
+    """A strategy over the first logical CPUs."""
+    return mirrored(*(f"/device:CPU:{i}" for i in range(devices)))
 
 
 def dense(
@@ -197,12 +197,12 @@ def layers(strategy: Any) -> tuple[Any, Any]:
 def _train_layers(devices: int, out: Path) -> None:
     """In waves, and by as many replicas at once as there are waves and devices."""
     seeded = [(*b, np.array([3, i])) for i, b in enumerate(batches(CALLS * WAVES * devices))]
-    strategy = tfwave.distribute.wrap(mirrored(devices), waves=WAVES, average="batch")
+    strategy = tfwave.distribute.wrap(replicas(devices), waves=WAVES, average="batch")
     model, step = layers(strategy)
     train = tfwave.distribute.in_waves(step, strategy=strategy)
     losses = [np.mean([float(loss) for loss in train(*call)]) for call in calls(strategy, seeded)]
     _save_layers(out / "in waves.npz", strategy, model, losses)
-    strategy = mirrored(WAVES * devices)
+    strategy = replicas(WAVES * devices)
     model, step = layers(strategy)
     losses = [float(step(batch)) for [batch] in calls(strategy, seeded, 1)]
     _save_layers(out / "at once.npz", strategy, model, losses)
@@ -218,7 +218,7 @@ def _save_layers(out: Path, strategy: Any, model: Any, losses: Sequence[Any]) ->
 
 def _trace(devices: int, out: Path) -> None:
     """When each op of some calls ran, and the graph that they ran; and what is said to an iterator."""
-    strategy = tfwave.distribute.wrap(mirrored(devices), waves=WAVES, average="batch")
+    strategy = tfwave.distribute.wrap(replicas(devices), waves=WAVES, average="batch")
     _, step = dense(strategy, "adam")
     train = tfwave.distribute.in_waves(step, strategy=strategy)
     given = list(calls(strategy, batches((TRACED + 1) * WAVES * devices)))

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.numerics.keras_waves import in_doubles
+from tests.numerics.replicas import mirrored
 from tfwave.distribute import across_devices
 from tfwave.errors import EnforcerError, PassError
 from tfwave.runtime.live.partitions import partition_graphs
@@ -128,9 +129,8 @@ def test_what_is_no_model_across_devices_is_refused() -> None:
         across_devices(Job().step, waves=3)(*batches(3))
     with pytest.raises(EnforcerError, match="give 2 or more"):
         across_devices(job.step, waves=1)
-    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     with pytest.raises(EnforcerError, match="has 2 replicas, and a model across devices is one"):
-        across_devices(job.step, strategy=mirrored)
+        across_devices(job.step, strategy=mirrored("CPU:0", "CPU:1"))
 
 
 def test_tapes_are_as_they_were() -> None:

@@ -67,7 +67,7 @@ def run(steps: str) -> dict[str, Any]:
         stderr=subprocess.DEVNULL,
         text=True,
         check=True,
-        timeout=110,
+        timeout=300,
     )
     return json.loads(ran.stdout)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.numerics.test_colocate import said_by
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from tests.numerics.test_colocate import said_by
 from tfwave.sizes import parse_size
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.tensorflow
 
 JOB = "tests.numerics.fitting_job"
 

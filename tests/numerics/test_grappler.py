@@ -195,7 +195,7 @@ def test_grappler_s_own_work_stays_as_it_is() -> None:
         [sys.executable, "-m", "tests.numerics.grappler_off"],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=300,
         check=True,
         **_at_root(),
     )

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tests.numerics.corpus import places
 from tests.numerics.gates import PREFIX, DropTanh, Failing, Gates, MoveTanh, Nothing, SwapInputs
+from tests.numerics.replicas import mirrored
 from tfwave.errors import EnforcerError, GraphError
 from tfwave.graph.edits import NodeAdded
 from tfwave.graph.rewriter import GraphRewriter
@@ -356,7 +357,7 @@ def test_a_keras_train_function(flavour: str, steps_per_execution: int) -> None:
 
 
 def test_replicas() -> None:
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = mirrored("CPU:0", "CPU:1")
 
     def job() -> Any:
         with strategy.scope():

@@ -47,7 +47,7 @@ def train(model: str, out: Path, *batches: int, threads: int = 1) -> list[Traine
         env=kept | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -7,7 +7,7 @@ import pytest
 from tests.numerics.test_colocate import said_by
 
 BATCH, LAYERS, WIDTH = 1024, 6, 256
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")

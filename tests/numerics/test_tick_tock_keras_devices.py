@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.numerics.keras_waves import in_doubles
+from tests.numerics.replicas import mirrored
 from tfwave.errors import TfwaveError
 from tfwave.keras import TickTockCallback
 
@@ -166,7 +167,7 @@ def test_models_that_cannot_are_refused(case: str) -> None:
 
 
 def test_replicas_are_refused() -> None:
-    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+    with mirrored("CPU:0").scope():
         model: Any = dense()
         model.compile("sgd", "mse", steps_per_execution=2)
     with pytest.raises(TfwaveError, match="its layers are given devices: make it outside of strategies"):

@@ -13,6 +13,7 @@ import tf_keras
 
 from tests.numerics.corpus.sample import same_bits
 from tests.numerics.keras_waves import dataset, dense, files_with, in_doubles, mixed, sequences
+from tests.numerics.replicas import mirrored
 from tests.numerics.waves import batches
 from tests.strategies import CollectiveAllReduceStrategy
 from tfwave.errors import PassError, TfwaveError
@@ -162,7 +163,7 @@ def of_two_optimizers() -> Any:
 
 
 def accumulating_replicas() -> Any:
-    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+    with mirrored("CPU:0").scope():
         return compiled(optimizer=keras.optimizers.SGD(gradient_accumulation_steps=2))
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.numerics.corpus.sample import same_bits
 from tests.numerics.keras_waves import (
@@ -17,6 +16,7 @@ from tests.numerics.keras_waves import (
     weights_of,
     weights_of_wave,
 )
+from tests.numerics.replicas import mirrored
 from tests.numerics.test_tick_tock_keras import Group, distance, losses
 from tests.numerics.waves import batches
 from tfwave.errors import TfwaveError
@@ -33,15 +33,9 @@ def doubles() -> Iterator[None]:
         yield
 
 
-class Apart(tf.distribute.MirroredStrategy):
-    """TensorFlow keeps strategies of one process apart by this only, and refuses another type under a known key."""
-
-    _collective_key_base = 10_000
-
-
 @pytest.fixture(scope="module")
 def strategy() -> Any:
-    return Apart(["CPU:0", "CPU:1"])
+    return mirrored("CPU:0", "CPU:1")
 
 
 @pytest.mark.filterwarnings("ignore:the last 1 of an epoch's batches")

@@ -25,7 +25,7 @@ from tfwave.memory.groups import levelled
 from tfwave.memory.slots import staggered_slots
 from tfwave.plan.plan import Plan
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.tensorflow
 
 v1 = tf.compat.v1
 STEPS = 3
