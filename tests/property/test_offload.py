@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.offloaded import random_step, replayed
 from tfwave.offload.bound import relief_bound
 from tfwave.offload.choice import Choice, Prices
+from tfwave.offload.curve import fitted_curve
 from tfwave.offload.exact import exact_choice
 from tfwave.offload.fit import Policy, fit_step, least_limit
 from tfwave.offload.greedy import greedy_choice
@@ -41,6 +42,9 @@ def test_each_promise_is_kept(policy: Policy, rng: random.Random, share: float) 
     plan = memory_section(fit, NO_GRAPH, limit, least)
     assert replayed(step, plan) == plan.peak_bytes <= limit
     assert fit.forecast.extra_seconds <= fit.price / fit.exposed + 1e-12
+    curve = fitted_curve(fit.forecast)
+    assert curve.held.max() == plan.peak_bytes
+    assert (curve.held + curve.offloaded + curve.recomputed >= fit.layout.kept).all()
 
 
 @MANY
