@@ -64,8 +64,8 @@ class _Random:
         return len(self.sizes) - 1
 
 
-def replayed(step: TrainingStep, plan: Memory) -> int:
-    """Run a plan, op by op; gives the peak in bytes.
+def replayed(step: TrainingStep, plan: Memory) -> list[int]:
+    """Run a plan, op by op; gives the bytes that are held during each.
 
     Asserts that each op, also one that runs again, finds in its buffers what it found there in the traced step, and
     the variables that it reads as they were; and that nothing of a tensor is held while it is away.
@@ -81,7 +81,7 @@ def replayed(step: TrainingStep, plan: Memory) -> int:
     there: dict[int, int | None] = {}
     host: dict[int, int | None] = {}
     changed: set[object] = set()
-    peak = 0
+    curve: list[int] = []
     for place, op in enumerate(order):
         for name, buffer in leaves:
             if name == step.ops[op].node:
@@ -100,12 +100,12 @@ def replayed(step: TrainingStep, plan: Memory) -> int:
         _find(step, op, there, wanted)
         changed |= step.ops[op].changes
         held = step.resident + step.ops[op].scratch + beside + sum(step.buffers[b].bytes for b in there)
-        peak = max(peak, held)
+        curve.append(held)
         for buffer in step.used[op]:
             if last[buffer] == place and not step.buffers[buffer].stays:
                 del there[buffer]
     assert not host
-    return peak
+    return curve
 
 
 def _contents(step: TrainingStep) -> dict[tuple[int, int], int | None]:

@@ -9,7 +9,12 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.py"))
 LAUNCH = ["-m", "tfwave", "launch"]
 MOST_LINES = 60
-SAID = {"waterwave_offline": ("both.pb: out of memory", "calm.pb: losses ")}
+_FITTED = ("plain: out of memory", "fitted: losses ", " 0 stay there")
+SAID = {
+    "waterwave_offline": ("both.pb: out of memory", "calm.pb: losses "),
+    "fit_memory": _FITTED,
+    "fit_memory_keras": _FITTED,
+}
 
 
 def command(example: Path) -> list[str]:

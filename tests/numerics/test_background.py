@@ -20,7 +20,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(out: Path) -> dict[str, Any]:
-    return said_by("tests.numerics.background_job", str(out), seconds=380)
+    return said_by("tests.numerics.background_job", str(out))
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,26 @@ def test_what_does_not_fit_says_what_would_and_changes_nothing(fitted: dict[str,
     assert fitted["kept"]
 
 
+def test_a_step_that_ends_in_its_middle_leaves_nothing_and_the_next_is_as_ever() -> None:
+    """An op that raises, a step that is cancelled, and a session that is closed, with tensors in the stash."""
+    ends = said_by("tests.numerics.fitting_ends")
+    nothing = [0, 0]
+    assert ends["function"]["ends"] == {
+        "raises": ["UnknownError", nothing],
+        "cancelled": ["CancelledError", nothing],
+    }
+    assert ends["session"]["ends"] == {
+        "raises": ["UnknownError", nothing],
+        "closed": ["CancelledError", nothing],
+    }
+    assert len(ends["held"]) == 4
+    assert min(ends["held"]) > 0
+    assert ends["left"] == nothing
+    for job, steps in (("function", 9), ("session", 6)):
+        assert ends[job]["same"]
+        assert ends[job]["different"] == steps, "it trains"
+
+
 def test_a_keras_model_trains_the_same_in_less_memory() -> None:
     """Adam, a metric, dropout, and a last batch of another shape; then what ends a `fit`, and what is refused."""
     plain, fitted = said_by(KERAS_JOB, "plain"), said_by(KERAS_JOB, "fitted")

@@ -2,15 +2,21 @@
 
 import itertools
 import random
+import tarfile
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.golden.kept import INPUTS
 from tests.offloaded import random_step, replayed
+from tfwave.bundle.bundle import load_bundle
+from tfwave.offload import fit as fitting
 from tfwave.offload.bound import relief_bound
+from tfwave.offload.captured import captured_step
 from tfwave.offload.choice import Choice, Prices
+from tfwave.offload.curve import fitted_curve
 from tfwave.offload.exact import exact_choice
 from tfwave.offload.fit import Policy, fit_step, least_limit
 from tfwave.offload.greedy import greedy_choice
@@ -39,8 +45,12 @@ def test_each_promise_is_kept(policy: Policy, rng: random.Random, share: float) 
     assume(fit is not None)
     assert fit is not None
     plan = memory_section(fit, NO_GRAPH, limit, least)
-    assert replayed(step, plan) == plan.peak_bytes <= limit
+    held = replayed(step, plan)
+    assert max(held) == plan.peak_bytes <= limit
     assert fit.forecast.extra_seconds <= fit.price / fit.exposed + 1e-12
+    curve = fitted_curve(fit.forecast)
+    assert curve.held.tolist() == held
+    assert (curve.held + curve.offloaded + curve.recomputed >= fit.layout.kept).all()
 
 
 @MANY
@@ -99,3 +109,41 @@ def test_the_integer_optimum_is_that_of_all_choices(rng: random.Random, share: f
     if optimum.choice is not None:
         assert optimum.choice.fits(limit)
         assert prices.total(optimum.choice) >= min(known) * (1 - 1e-9)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> TrainingStep:
+    """A ResNet-like step that TensorFlow traced."""
+    out = tmp_path_factory.mktemp("traced")
+    with tarfile.open(INPUTS / "resnet_alone.tar.gz") as archive:
+        archive.extractall(out, filter="data")
+    return captured_step(load_bundle(out / "resnet_alone")).step
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
+def test_a_real_step_costs_no_more_than_what_the_solver_finds(real: TrainingStep, share: float) -> None:
+    """Within 1 %, and there is a plan wherever it finds one; by the policy exact the cheaper of both is taken."""
+    pytest.importorskip("scipy")
+    for order in (traced(real), lean_order(real)):
+        layout = Layout.of(real, order, 0)
+        low = Choice.all_of(layout, Method.OFFLOAD).peak
+        limit, prices = round(low + share * (layout.peak - low)), Prices(layout)
+        found, optimum = greedy_choice(prices, limit), exact_choice(prices, limit, 5)
+        assert found is not None
+        assert found.fits(limit)
+        assert prices.total(found) >= optimum.bound * (1 - 1e-3)
+        if optimum.choice is not None:
+            assert prices.total(found) <= prices.total(optimum.choice) * 1.01
+
+
+def test_exact_is_no_dearer_than_greedy_where_the_solver_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("scipy")
+    monkeypatch.setattr(fitting, "EXACT_SECONDS", 1e-9)
+    step = random_step(random.Random(1), 9)
+    least, most = least_limit(step), Layout.of(step, traced(step), 3).peak
+    limit = (least + most) // 2
+    greedy, exact = (fit_step(step, limit, policy) for policy in (Policy.GREEDY, Policy.EXACT))
+    assert greedy is not None
+    assert exact is not None
+    assert exact.policy is Policy.EXACT
+    assert exact.cost == greedy.cost > (0, 0)

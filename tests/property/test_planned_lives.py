@@ -33,4 +33,4 @@ def test_it_holds_as_much_as_the_plan_does(policy: Policy, seed: int) -> None:
     fit = fit_step(step, 1 << 40 if policy is Policy.DYMEM else limit, policy)
     assert fit is not None
     plan = memory_section(fit, NO_GRAPH, 1 << 40, least)
-    assert live_peak(planned_lives(step, plan)) + step.resident == replayed(step, plan)
+    assert live_peak(planned_lives(step, plan)) + step.resident == max(replayed(step, plan))

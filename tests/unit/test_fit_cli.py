@@ -9,7 +9,10 @@ import pytest
 
 from tests.memory_steps import Step, bundle_of, declare, graph
 from tests.unit.conftest import Command
-from tfwave.bundle.bundle import Bundle, save_bundle
+from tfwave.bundle.bundle import Bundle, load_bundle, save_bundle
+from tfwave.offload.captured import captured_step
+from tfwave.offload.curve import fitted_curve, plain_curve
+from tfwave.offload.question import Question
 from tfwave.plan.io import load_plan, save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
@@ -127,6 +130,37 @@ def test_what_it_cannot_plan_is_refused_in_one_line(
         assert says in ran.err
         assert ran.err.count("\n") == 1
     assert "no size of a memory" in tfwave("fit", captured, "--memory", "much").err
+
+
+@pytest.mark.parametrize(("name", "begins"), [("m.png", b"\x89PNG"), ("m.svg", b"<?xml")])
+def test_what_is_held_and_away_is_drawn(
+    tfwave: Command, captured: Path, tmp_path: Path, name: str, begins: bytes
+) -> None:
+    pytest.importorskip("matplotlib")
+    drawn: list[bytes] = []
+    for _ in range(2):
+        ran = tfwave("fit", captured, "--memory", "34MiB", "--plot", tmp_path / name)
+        assert (ran.code, ran.err) == (0, "")
+        assert f"drawn to '{tmp_path / name}'" in ran.out
+        drawn.append((tmp_path / name).read_bytes())
+    assert drawn[0].startswith(begins)
+    assert drawn[0] == drawn[1]
+    ran = tfwave("fit", captured, "--memory", "8MiB", "--plot", tmp_path / name)
+    assert (ran.code, "drawn to" in ran.out) == (1, True)
+    assert (tmp_path / name).read_bytes() != drawn[0]
+    ran = tfwave("fit", captured, "--memory", "34MiB", "--plot", tmp_path / "m.html")
+    assert (ran.code, "must end in .png or .svg" in ran.err) == (2, True)
+
+
+def test_the_drawn_curves_are_what_is_held_and_away(captured: Path) -> None:
+    """`a` is made again behind db; in between, it is not there."""
+    asked = Question(captured_step(load_bundle(captured)), None, 34 * MIB)
+    assert asked.fit is not None
+    plain, curve = plain_curve(asked.captured.step), fitted_curve(asked.fit.forecast)
+    assert (plain // MIB).tolist() == [0, 0, 8, 16, 24, 24, 32, 40, 32, 24, 8]
+    assert (curve.held // MIB).tolist() == [0, 0, 8, 16, 16, 16, 24, 32, 32, 24, 8]
+    assert (curve.recomputed // MIB).tolist() == [0, 0, 0, 0, 8, 8, 8, 8, 0, 0, 0]
+    assert not curve.offloaded.any()
 
 
 def test_exact_without_scipy_names_the_extra(

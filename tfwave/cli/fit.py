@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import load_bundle
+from tfwave.cli.fit_plot import save_fit_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, short_device
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_memory
@@ -31,6 +32,10 @@ def fit_command(  # noqa: PLR0913, PLR0917
         ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw what is held and away, op after op, to a file (.png or .svg)."),
+    ] = None,
     output: PlanOutput = None,
     add_to: AddTo = None,
     as_json: JsonFlag = False,
@@ -48,16 +53,22 @@ def fit_command(  # noqa: PLR0913, PLR0917
       tfwave fit captured --memory 512MiB --at-other-batch captured32 -o plan.json
 
       tfwave fit captured --memory 2GB --policy exact --json
+
+      tfwave fit captured --memory 512MiB --plot fitted.png
     """
     captured = captured_step(load_bundle(bundle), device)
     other = None if at_other_batch is None else captured_step(load_bundle(at_other_batch), device)
     asked = Question(captured, other, parse_size(memory), policy)
     if asked.fit is not None:
         write_plan(asked.plan, output, add_to)
+    if plot is not None:
+        save_fit_plot(asked, plot)
     if as_json:
         print_json(_document(asked))
     else:
         _print(asked)
+        if plot is not None:
+            console.print(f"drawn to '{plot}'", soft_wrap=True, markup=False)
     if asked.fit is None:
         raise typer.Exit(1)
     if not as_json:

@@ -76,7 +76,8 @@ class Fit:
 def fit_step(step: TrainingStep, limit: int, policy: Policy = Policy.GREEDY) -> Fit | None:
     """The fit that takes the least time by the forecast, of equals the cheaper; None if the policy finds none.
 
-    Greedy and exact try the traced order and the lean one, and with each two views of what copies cost.
+    Greedy and exact try the traced order and the lean one, and with each two views of what copies cost. Exact takes
+    greedy's choice where the solver finds none cheaper in time.
 
     Raises:
         EnvironmentUnsupported: the policy is exact, and SciPy is not installed.
@@ -105,11 +106,11 @@ def _tried(step: TrainingStep, limit: int, policy: Policy) -> Iterator[Fit]:
             layout = Layout.of(step, order, 0)
         for exposed in _EXPOSED:
             prices = Prices(layout, exposed)
+            choice, bound = greedy_choice(prices, limit), None
             if policy is Policy.EXACT:
                 found = exact_choice(prices, limit, EXACT_SECONDS)
-                choice, bound = found.choice, found.bound
-            else:
-                choice, bound = greedy_choice(prices, limit), None
+                known = [each for each in (found.choice, choice) if each is not None]
+                choice, bound = min(known, key=prices.total, default=None), found.bound
             if choice is not None:
                 yield _judged(choice, prices, limit, policy, bound)
 

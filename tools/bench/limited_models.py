@@ -3,7 +3,7 @@
 A model adds its layers to the default graph, and gives its loss. Images have 32 pixels a side, and texts 64 words.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 IMAGE = 32
@@ -232,6 +232,10 @@ LOSS, TRAIN, RESET = "loss", "train", "reset"
 """The names of a step's loss, and of the nodes that train, and give all variables their first values."""
 
 
+HALVED = "halved:"
+"""Before a model's name: its batch in two halves, one after the other, with one update by both."""
+
+
 def build(model: str, batch: int) -> Any:
     """The graph of a training step."""
     import tensorflow as tf
@@ -239,7 +243,38 @@ def build(model: str, batch: int) -> Any:
     v1 = tf.compat.v1
     graph = tf.Graph()
     with graph.as_default():
-        loss = tf.identity(MODELS[model](Network(batch)), name=LOSS)
-        v1.train.MomentumOptimizer(LEARNING_RATE, MOMENTUM).minimize(loss, name=TRAIN)
+        optimizer = v1.train.MomentumOptimizer(LEARNING_RATE, MOMENTUM)
+        if model.startswith(HALVED):
+            tf.identity(_halved(MODELS[model.removeprefix(HALVED)], batch, optimizer), name=LOSS)
+        else:
+            loss = tf.identity(MODELS[model](Network(batch)), name=LOSS)
+            optimizer.minimize(loss, name=TRAIN)
         tf.group(v1.global_variables_initializer(), name=RESET)
     return graph
+
+
+class _SecondHalf(Network):
+    """Layers with the variables that were made for another network."""
+
+    def __init__(self, batch: int, variables: Sequence[Any]) -> None:
+        super().__init__(batch)
+        self._made = iter(variables)
+
+    def _variable(self, first: Any) -> Any:
+        del first
+        return next(self._made)
+
+
+def _halved(model: Callable[[Network], Any], batch: int, optimizer: Any) -> Any:
+    """The second half begins when the gradients of the first are there."""
+    import tensorflow as tf
+
+    loss = model(Network(batch // 2))
+    variables = tf.compat.v1.trainable_variables()
+    first = [tf.convert_to_tensor(each) for each in tf.gradients(loss, variables)]
+    with tf.control_dependencies(first):
+        other = model(_SecondHalf(batch // 2, variables))
+        second = [tf.convert_to_tensor(each) for each in tf.gradients(other, variables)]
+    mean = [(one + two) / 2 for one, two in zip(first, second, strict=True)]
+    optimizer.apply_gradients(zip(mean, variables, strict=True), name=TRAIN)
+    return (loss + other) / 2

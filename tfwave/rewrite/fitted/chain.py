@@ -6,6 +6,7 @@ from itertools import pairwise
 from tfwave.graph.marks import FETCH_OP, STASH_OP
 from tfwave.graph.names import parse_input
 from tfwave.rewrite.fitted.turns import Turns
+from tfwave.rewrite.fitted.views import VIEW_OPS
 
 
 def chain(turns: Turns) -> None:
@@ -21,14 +22,14 @@ def chain(turns: Turns) -> None:
 def _in_turn(turns: Turns) -> Iterator[str]:
     chained = set(turns.chained)
     for name in turns.order:
-        yield from (added for added in turns.added_before(name) if not _is_copy(turns, added))
+        yield from (added for added in turns.added_before(name) if _takes_room(turns, added))
         if name in chained:
             yield name
 
 
-def _is_copy(turns: Turns, name: str) -> bool:
-    """Copies run beside the ops."""
-    return turns.graph.node(name).op in {STASH_OP, FETCH_OP}
+def _takes_room(turns: Turns, name: str) -> bool:
+    """Not a view; and copies run beside the ops, which would wait for them by their views, too."""
+    return turns.graph.node(name).op not in {STASH_OP, FETCH_OP, *VIEW_OPS}
 
 
 def _waits(turns: Turns, after: str, before: str) -> bool:

@@ -1,0 +1,43 @@
+"""What a step holds during each of its ops, as it was traced and as a plan would have it run."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfwave.offload.forecast import Forecast
+from tfwave.offload.layout import Bytes, Layout, Method
+from tfwave.offload.step import TrainingStep
+
+
+@dataclass(frozen=True)
+class MemoryCurve:
+    """Bytes by the place of an op.
+
+    Attributes:
+        held: in the pool.
+        offloaded: that lie on the host, and would be held else.
+        recomputed: that are made again later, and would be held else.
+    """
+
+    held: Bytes
+    offloaded: Bytes
+    recomputed: Bytes
+
+
+def plain_curve(step: TrainingStep) -> Bytes:
+    """Bytes that are held during each op if all is kept, in the traced order."""
+    return Layout.of(step, tuple(range(len(step.ops))), 0).kept
+
+
+def fitted_curve(forecast: Forecast) -> MemoryCurve:
+    """As the moves of a forecast have it; the most that is held is the forecast's peak."""
+    layout = forecast.choice.layout
+    held = layout.kept.copy()
+    away = {method: np.zeros_like(held) for method in Method}
+    for move in forecast.moves:
+        candidate = layout.candidates[move.number]
+        held[move.gone : move.back] -= candidate.bytes
+        away[move.method][move.gone : move.back] += candidate.bytes
+        if move.method is Method.RECOMPUTE and candidate.chain:
+            held[move.back] += candidate.chain.temporary
+    return MemoryCurve(held, away[Method.OFFLOAD], away[Method.RECOMPUTE])
