@@ -28,7 +28,7 @@ def command(example: Path) -> list[str]:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(example: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        command(example), capture_output=True, text=True, cwd=tmp_path, check=False, timeout=150
+        command(example), capture_output=True, text=True, cwd=tmp_path, check=False, timeout=380
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip()
@@ -44,7 +44,7 @@ def test_example_is_short(example: Path) -> None:
 def test_a_launched_example_says_how_to_run_it() -> None:
     example = next(path for path in EXAMPLES if "tfwave launch" in path.read_text())
     done = subprocess.run(
-        [sys.executable, str(example)], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, str(example)], capture_output=True, text=True, check=False, timeout=380
     )
     assert done.returncode == 1
     assert f"tfwave launch {example}" in done.stderr

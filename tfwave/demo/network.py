@@ -4,15 +4,15 @@ import math
 import os
 import re
 import shutil
-import socket
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
 from tfwave.demo import namespaces
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.runtime.ports import reserved_ports
 
 LOOPBACK = "127.0.0.1"
 MAX_HOSTS = 250
@@ -160,7 +160,7 @@ class LoopbackNetwork(Network):
         super().__init__(hosts, bits_per_second)
         self.description = f"hook's token bucket (no network namespaces: {why})"
         self.pacing_bytes_per_second = bits_per_second / 8
-        self._given: set[int] = set()
+        self._held = ExitStack()
 
     def address(self, host: str) -> str:
         self._index(host)
@@ -172,16 +172,10 @@ class LoopbackNetwork(Network):
 
     def free_ports(self, host: str, count: int) -> list[int]:
         self._index(host)
-        ports: list[int] = []
-        with ExitStack() as held:
-            while len(ports) < count:
-                listener = held.enter_context(closing(socket.socket()))
-                listener.bind((LOOPBACK, 0))
-                port: int = listener.getsockname()[1]
-                if port not in self._given:
-                    ports.append(port)
-        self._given.update(ports)
-        return ports
+        return self._held.enter_context(reserved_ports(count))
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
 
 
 def open_network(hosts: Sequence[str], bits_per_second: float) -> Network:

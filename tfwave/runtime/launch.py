@@ -3,16 +3,16 @@
 import json
 import os
 import selectors
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tfwave.errors import EnforcerError
+from tfwave.runtime.ports import reserved_ports
 
 START_SECONDS = 180.0
 """All servers together have so long to start; the first one ever compiles the native library."""
@@ -56,13 +56,14 @@ def local_servers(ps: int, workers: int) -> Generator[LocalJob]:
         raise EnforcerError(
             f"a job of {ps} servers and {workers} workers cannot run: give at least one of each"
         )
-    addresses = [f"127.0.0.1:{port}" for port in _free_ports(1 + 2 * (ps + workers))]
-    tasks, control = addresses[1 : 1 + ps + workers], addresses[1 + ps + workers :]
-    job = LocalJob(
-        {"chief": addresses[:1], "ps": tasks[:ps], "worker": tasks[ps:]},
-        {"ps": control[:ps], "worker": control[ps:]},
-    )
     with ExitStack() as started:
+        ports = started.enter_context(reserved_ports(1 + 2 * (ps + workers)))
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        tasks, control = addresses[1 : 1 + ps + workers], addresses[1 + ps + workers :]
+        job = LocalJob(
+            {"chief": addresses[:1], "ps": tasks[:ps], "worker": tasks[ps:]},
+            {"ps": control[:ps], "worker": control[ps:]},
+        )
         servers = [
             started.enter_context(_server(job, name, index))
             for name in ("ps", "worker")
@@ -87,9 +88,9 @@ def run_workers(workers: int, command: Sequence[str], coordinator: str) -> int:
     Returns:
         0 if all end well, else the exit code of the first worker that did not, 128 + number after a signal.
     """
-    addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers)]
-    job = LocalJob({"worker": addresses}, {}, coordinator)
     with ExitStack() as started:
+        ports = started.enter_context(reserved_ports(workers))
+        job = LocalJob({"worker": [f"127.0.0.1:{port}" for port in ports]}, {}, coordinator)
         processes = [
             started.enter_context(_process(command, job.environment("worker", index)))
             for index in range(workers)
@@ -135,9 +136,3 @@ def _wait_until_ready(server: "subprocess.Popen[str]", end: float) -> None:
             )
     if not server.stdout.readline():
         raise EnforcerError(f"a server ended with exit code {server.wait()}: see what it said above")
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(count)]
-        return [s.getsockname()[1] for s in sockets]

@@ -80,7 +80,7 @@ def _other_settings(plan: Plan) -> list[tuple[str, str, str]]:
         rows.append(("placement", said, "tfwave.distribute.place, or tfwave.balance.ServerChooser"))
     if plan.layers:
         said = f"{len(plan.layers.layers)} layers on {plan.layers.devices} devices, batch {plan.layers.batch}"
-        rows.append(("layers", said, "a forecast; nothing runs it yet"))
+        rows.append(("layers", said, "tfwave.keras.BurstCallback, or tfwave.keras.burst"))
     return rows
 
 
