@@ -30,9 +30,10 @@ class PartialReduce(Hooks):
        it does in synchronous training. With "all" it is synchronous training, that goes on when a worker dies.
     3. `optimizer.iterations`, and a schedule of the learning rate, count reduces, not steps: so they are the same
        everywhere.
-    4. Losses, metrics and validation are each process's own. The epoch logs get ``tfwave_reduces``,
-       ``tfwave_joined`` (the mean share of workers that gave something to a reduce) and ``tfwave_dropped``
-       (gradients of this worker that were staler than allowed).
+    4. Losses, metrics and validation are each process's own. What looks at the weights at the end of an epoch, as a
+       validation, a checkpoint or EarlyStopping, sees them before the last sums of the others. The epoch logs get
+       ``tfwave_reduces``, ``tfwave_joined`` (the mean share of workers that gave something to a reduce) and
+       ``tfwave_dropped`` (gradients of this worker that were staler than allowed).
     5. A worker that dies, or stands still for `deadline`, is left out, and the others go on. When it is started
        again it takes the weights of another one and joins. Without the coordinator nobody goes on: it is in the
        process of the first worker, or of `tfwave launch --reduce`.
