@@ -26,8 +26,10 @@ import tensorflow as tf  # isort: skip  (after its pool was limited)
 
 v1 = tf.compat.v1
 ROOM = 100 << 20
-STEPS, SHORT, HOLD, SAVES = 30, 6, 22, 5
-"""In the process that is killed, each stops before the step `HOLD`."""
+STEPS, SHORT, PAUSE, HOLD, SAVES = 30, 6, 16, 22, 5
+"""In the process that is killed, each stops before the step `PAUSE` until all saves but the last are made, and for
+good before the step `HOLD`."""
+ALL_SAVED = threading.Event()
 SECONDS = 120.0
 
 
@@ -103,6 +105,8 @@ def data(name: str) -> list[Any]:
 def held(name: str, kind: Any) -> Iterator[Any]:
     """Its batches, until it has to wait for ever."""
     for number, batch in enumerate(data(name)):
+        if number == PAUSE:
+            ALL_SAVED.wait()
         if number == HOLD:
             threading.Event().wait()
         yield kind.batch(batch)
@@ -118,7 +122,8 @@ def save(directory: Path) -> None:
         after(handles, SHORT)
         handles[-1].result(SECONDS)
         found = [saved(pool, directory) for _ in range(SAVES)]
-        after(handles[:-1], max(found[-1].values()) + 1)
+        ALL_SAVED.set()
+        after(handles[:-1], HOLD)
         sys.stdout.write(
             json.dumps({"saves": found, "then": {handle.name: handle.steps for handle in handles}})
         )

@@ -27,7 +27,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=170,
+        timeout=380,
     )
     assert first.returncode == -signal.SIGKILL, (first.stdout + first.stderr)[-2000:]
     left = [path.name for path in directory.glob(".save-*")]
