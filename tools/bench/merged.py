@@ -2,9 +2,9 @@
 
     tools/bench/merged.py --limit 256MiB --job resnet=48 --job bert=24
 
-Each job is captured by itself, TensorFlow's optimizer on. Then the commands of the README run, and both graphs
-train, in turn, each trial in a process of its own: whether it ran out, the peak of the pool, and whether its losses
-are those of the jobs alone, bit by bit.
+Each job is captured by itself, TensorFlow's optimizer on. Then the commands of docs/how-to/merge_jobs.md run, and
+both graphs train, in turn, each trial in a process of its own: whether it ran out, the peak of the pool, and
+whether its losses are those of the jobs alone, bit by bit.
 """
 
 import argparse

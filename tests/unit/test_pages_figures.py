@@ -1,35 +1,49 @@
-"""The README's figures against tools/bench/results, where they are kept."""
+"""The pages' figures against tools/bench/results, where they are kept."""
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.pages import DOCS, ROOT, all_guides, text_of
 from tools.bench.record import RECORDS
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
-RESULTS = ROOT / "tools" / "bench" / "results"
-NAMED = sorted(set(re.findall(r"tools/bench/results/(\w+)\.json", README)))
+BENCH = ROOT / "tools" / "bench"
+NAMED = sorted(set(re.findall(r"tools/bench/results/(\w+)\.json", all_guides())))
+PROGRAMS = sorted(
+    name
+    for name in set(re.findall(r"tools/bench/(\w+)\.py", all_guides()))
+    if "__main__" in text_of(BENCH / f"{name}.py")
+)
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_results_that_the_readme_names_are_there_and_can_be_made_again(name: str) -> None:
-    runs = json.loads((RESULTS / f"{name}.json").read_text())["runs"]
-    assert {run["command"] for run in runs} <= {" ".join(command) for command in RECORDS[name]}
+def test_results_that_a_page_names_are_there_and_can_be_made_again(name: str) -> None:
+    assert {run["command"] for run in recorded(name)} <= {" ".join(command) for command in RECORDS[name]}
 
 
-@pytest.mark.parametrize("script", sorted(set(re.findall(r"tools/bench/(\w+)\.py", README))))
-def test_benches_that_the_readme_names_have_a_record(script: str) -> None:
-    assert any(command[0] == f"{script}.py" for commands in RECORDS.values() for command in commands)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_benches_that_a_page_names_have_a_record(program: str) -> None:
+    assert any(command[0] == f"{program}.py" for commands in RECORDS.values() for command in commands)
 
 
-def test_the_demo_of_the_readme_is_the_recorded_one() -> None:
-    """Write these lines into the README when the demo was recorded anew."""
-    (run,) = json.loads((RESULTS / "demo.json").read_text())["runs"]
-    assert "".join(f"    {line}\n" for line in demo(run["result"])) in README
+def test_pages_name_results() -> None:
+    assert len(NAMED) > 8
+    assert len(PROGRAMS) > 8
+
+
+def test_the_demo_of_the_pages_is_the_recorded_one() -> None:
+    """Write these lines into the pages when the demo was recorded anew: all into its own, some into the README."""
+    (run,) = recorded("demo")
+    lines = [f"    {line}" for line in demo(run["result"])]
+    assert "\n".join(lines) in text_of(DOCS / "tutorial" / "demo.md")
+    shown = [line for line in text_of(ROOT / "README.md").splitlines() if line in lines]
+    assert [line.split()[0] for line in shown] == ["steps;", "mode", "unordered", "ordered", "ordered"]
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    return json.loads((BENCH / "results" / f"{name}.json").read_text())["runs"]
 
 
 def demo(result: dict[str, Any]) -> list[str]:
