@@ -1,15 +1,17 @@
 """The pages that are made from the code, or run as it."""
 
 import doctest
-from pathlib import Path
+import re
 
+from tests.pages import DOCS, text_of
+from tfwave.distribute.figures import Figures
 from tfwave.passes.catalogue import catalogue_page
-
-DOCS = Path(__file__).parents[2] / "docs"
+from tfwave.proto import control_pb2
+from tfwave.runtime.control.metrics import exposition
 
 
 def test_the_catalogue_page_is_fresh() -> None:
-    assert (DOCS / "passes.md").read_text() == catalogue_page(), "run `make docs`"
+    assert text_of(DOCS / "passes.md") == catalogue_page(), "run `make docs`"
 
 
 def test_the_page_on_own_passes_runs() -> None:
@@ -18,3 +20,21 @@ def test_the_page_on_own_passes_runs() -> None:
     )
     assert failed == 0
     assert tried > 10
+
+
+def test_the_page_on_metrics_has_those_of_a_server() -> None:
+    served = exposition(control_pb2.Status(), {})
+    texts = dict(re.findall(r"# HELP (\w+) (.+)", served))
+    kinds = dict(re.findall(r"# TYPE (\w+) (\w+)", served))
+    rows = re.findall(r"^\| `(tfwave_\w+)` \| (gauge|counter) \| ([^.|]+\.)", metrics_page(), re.MULTILINE)
+    assert rows == [(name, kinds[name], texts[name]) for name in texts]
+
+
+def test_the_page_on_metrics_has_those_of_an_epoch() -> None:
+    keys = Figures(*[0] * len(Figures.__dataclass_fields__)).logs().keys()
+    section = metrics_page().split("## In the epoch logs of `ScheduleCallback`")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(tfwave_\w+)`", section)) == set(keys)
+
+
+def metrics_page() -> str:
+    return text_of(DOCS / "reference" / "metrics.md")
