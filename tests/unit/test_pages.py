@@ -41,10 +41,21 @@ def test_the_index_has_every_page() -> None:
     assert linked == set(DOCS.rglob("*.md")) - {index}
 
 
-def test_every_example_is_on_a_page() -> None:
-    linked = {(page.parent / link).resolve() for page in GUIDES for link in links(text_of(page))}
-    commanded = {ROOT / word for page in GUIDES for line in commands(text_of(page)) for word in line}
-    assert {path for path in (ROOT / "examples").glob("*.*") if path.suffix != ".pyc"} <= linked | commanded
+def test_every_example_is_on_its_page_and_on_another() -> None:
+    examples = {path.name for path in (ROOT / "examples").glob("*.*")}
+    table = DOCS / "reference" / "examples.md"
+    assert set(re.findall(r"examples/(\w+\.\w+)`", text_of(table))) == examples
+    others = "".join(text_of(page) for page in GUIDES if page != table)
+    assert {name for name in examples if f"examples/{name}" in others} == examples
+
+
+def test_an_example_that_is_launched_says_so_on_its_page() -> None:
+    rows = re.findall(
+        r"^\| `(.+) (examples/\w+\.py)` \|", text_of(DOCS / "reference" / "examples.md"), re.MULTILINE
+    )
+    for command, example in rows:
+        assert command.startswith("tfwave launch") == ("tfwave launch" in text_of(ROOT / example)), example
+    assert len(rows) > 10
 
 
 @each_guide
