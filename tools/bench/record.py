@@ -107,7 +107,7 @@ RECORDS: dict[str, list[list[str]]] = {
     "background": [["background.py"]],
     "keras_fit": [["keras_fit.py"]],
     "keras_embedding": [["keras_embedding.py"]],
-    "embedding": [["embedding.py"]],
+    "embedding": [["embedding.py"], *(["embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9"))],
     "placement": [["placement.py"]],
     "merged": [["merged.py", "--limit", "216MiB", "--job", "resnet=16", "--job", "bert=24", "--json"]],
     "tick_tock": [
