@@ -1,6 +1,5 @@
 """A burst plan as a callback for `fit`."""
 
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,9 +7,9 @@ from tfwave.errors import PlanError, TfwaveError
 from tfwave.keras.batches import batch_spec, plain_batch
 from tfwave.keras.bursts.planned import PlannedDevices
 from tfwave.keras.bursts.walk import running
-from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.ready import check_one_step, make_variables
+from tfwave.keras.stand_in import StandIn
 from tfwave.plan.given import GivenPlan
 
 
@@ -53,11 +52,7 @@ class BurstCallback(Hooks):
         """
         super().__init__()
         self._planned = PlannedDevices(plan, devices)
-        self._trained: Any = None
-        self._before: Any = None
-        self._steps: _BurstSteps | None = None
-        self._frame: FitFrame | None = None
-        self._lock = threading.RLock()  # the end of a fit may be noticed by another thread
+        self._stand_in = StandIn[_BurstSteps]()
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Put the planned step in the place of the model's train function.
@@ -67,25 +62,12 @@ class BurstCallback(Hooks):
         """
         del logs
         check_one_step(self.model)
-        with self._lock:
-            self._restore()
-            self._trained, self._before = self.model, self.model.train_function
-            self._steps = _BurstSteps(self.model, self._planned)
-            self.model.train_function = self._steps
-            self._frame = FitFrame.of_caller(on_end=self._restore)
+        self._stand_in.put(self.model, lambda: _BurstSteps(self.model, self._planned))
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave the model as it was."""
         del logs
-        self._restore()
-
-    def _restore(self) -> None:
-        with self._lock:
-            if self._frame is not None:
-                self._frame.release()
-            if self._steps is not None and self._trained.train_function is self._steps:
-                self._trained.train_function = self._before
-            self._frame = self._steps = self._before = self._trained = None
+        self._stand_in.take_back()
 
 
 class _BurstSteps:

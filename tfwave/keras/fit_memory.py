@@ -1,15 +1,14 @@
 """Training in a limited memory as a callback for `fit`."""
 
-import threading
 from collections.abc import Iterator, Mapping
 from functools import partial, wraps
 from typing import Any
 
 from tfwave.fitting.function import FittedFunction, fit_memory
 from tfwave.keras.batches import batch_spec, plain_batch
-from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.ready import check_one_step, make_variables
+from tfwave.keras.stand_in import StandIn
 from tfwave.plan.plan import Plan
 from tfwave.runtime.stash import StashFigures, stash_figures
 
@@ -33,17 +32,14 @@ class FitMemoryCallback(Hooks):
         """
         super().__init__()
         self._limit, self._sample_rows = limit, sample_rows
-        self._steps: _FittedSteps | None = None
-        self._frame: FitFrame | None = None
-        self._before: Any = None
-        self._trained: Any = None
-        self._lock = threading.RLock()  # the end of a fit may be noticed by another thread
+        self._stand_in = StandIn[_FittedSteps](on_end=self._keep_plans)
         self._plans: Mapping[tuple[str, ...], Plan] = {}
 
     @property
     def plans(self) -> Mapping[tuple[str, ...], Plan]:
         """How the step fits, by shape and type of its batch: of the `fit` that runs, or of the last one."""
-        return self._plans if self._steps is None else self._steps.plans
+        steps = self._stand_in.steps
+        return self._plans if steps is None else steps.plans
 
     @property
     def figures(self) -> StashFigures:
@@ -59,27 +55,15 @@ class FitMemoryCallback(Hooks):
         """
         del logs
         check_one_step(self.model)
-        with self._lock:
-            self._restore()
-            self._trained, self._before = self.model, self.model.train_function
-            self._steps = _FittedSteps(self.model, self._limit, self._sample_rows)
-            self.model.train_function = self._steps
-            self._frame = FitFrame.of_caller(on_end=self._restore)
+        self._stand_in.put(self.model, lambda: _FittedSteps(self.model, self._limit, self._sample_rows))
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave the model as it was."""
         del logs
-        self._restore()
+        self._stand_in.take_back()
 
-    def _restore(self) -> None:
-        with self._lock:
-            if self._frame is not None:
-                self._frame.release()
-            if self._steps is not None:
-                self._plans = self._steps.plans
-                if self._trained.train_function is self._steps:
-                    self._trained.train_function = self._before
-            self._frame = self._steps = self._before = self._trained = None
+    def _keep_plans(self, steps: "_FittedSteps") -> None:
+        self._plans = steps.plans
 
 
 class _FittedSteps:

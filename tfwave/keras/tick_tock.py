@@ -1,14 +1,13 @@
 """Wavelet's tick-tock training as a callback for `fit`."""
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from tfwave.capture.wave_choice import WaveChoice
 from tfwave.errors import TfwaveError
-from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.layer_devices import LayerDevices
+from tfwave.keras.stand_in import StandIn
 from tfwave.keras.wave_ready import check_waves
 from tfwave.keras.wave_steps import WaveSteps
 from tfwave.plan.given import GivenPlan
@@ -95,10 +94,7 @@ class TickTockCallback(Hooks):
         self._choice = WaveChoice(self._options)
         self._state = WaveState()
         self._trained: Any = None
-        self._before: Any = None
-        self._steps: WaveSteps | None = None
-        self._frame: FitFrame | None = None
-        self._lock = threading.RLock()  # the end of a fit may be noticed by another thread
+        self._stand_in = StandIn[WaveSteps]()
 
     @property
     def state(self) -> Any:
@@ -133,23 +129,13 @@ class TickTockCallback(Hooks):
             raise TfwaveError(
                 "this TickTockCallback holds the waves of another model: make one for each model"
             )
-        with self._lock:
-            self._restore()
-            self._trained = self.model
-            self._before = self.model.train_function
-            self._steps = WaveSteps(self.model, self._options, self._choice, self._state, self._devices)
-            self.model.train_function = self._steps
-            self._frame = FitFrame.of_caller(on_end=self._restore)
+        self._trained = self.model
+        self._stand_in.put(
+            self.model,
+            lambda: WaveSteps(self.model, self._options, self._choice, self._state, self._devices),
+        )
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave the model as it was."""
         del logs
-        self._restore()
-
-    def _restore(self) -> None:
-        with self._lock:
-            if self._frame is not None:
-                self._frame.release()
-            if self._steps is not None and self._trained.train_function is self._steps:
-                self._trained.train_function = self._before
-            self._frame = self._steps = self._before = None
+        self._stand_in.take_back()
