@@ -7,13 +7,12 @@ step]};
 {"do": "compare"} answers which losses are equal, and the bytes of the rows that a batch needs.
 """
 
-import os
 import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from tfwave.demo.child import Channel
+from tools.bench.obeying import obey
 
 MODULE = "tools.bench.embedding_chief"
 MODES = ("stock", "unique", "staged", "stale")
@@ -154,13 +153,7 @@ def _zipf(random: Any, rows: int, count: int) -> Any:
 
 def main() -> None:
     """Obey until standard input is closed."""
-    channel = Channel()
-    requests = channel.requests()
-    chief = Chief(next(requests))
-    channel.say(ready=True)
-    for request in requests:
-        channel.say(**getattr(chief, request.pop("do"))(**request))
-    os._exit(0)
+    obey(Chief)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,11 @@ makes both models. Then, as often as asked:
 {"do": "compare"} answers whether losses and weights are equal, and the bytes of the rows that a step needs.
 """
 
-import os
 import time
 from itertools import pairwise
 from typing import Any
 
-from tfwave.demo.child import Channel
+from tools.bench.obeying import obey
 
 MODULE = "tools.bench.keras_embedding_chief"
 _FEATURES = 26
@@ -116,13 +115,7 @@ def _ids(rows: int, batch: int) -> Any:
 
 def main() -> None:
     """Obey until standard input is closed."""
-    channel = Channel()
-    requests = channel.requests()
-    chief = Chief(next(requests))
-    channel.say(ready=True)
-    for request in requests:
-        channel.say(**getattr(chief, request.pop("do"))(**request))
-    os._exit(0)
+    obey(Chief)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any
 
-from tfwave.demo.child import Channel
+from tools.bench.obeying import obey
 
 MODULE = "tools.bench.keras_fit_chief"
 SETTLE_SECONDS = 300.0
@@ -188,13 +188,7 @@ class Chief:
 def main() -> None:
     """Obey until standard input is closed."""
     logging.basicConfig(level=logging.INFO)
-    channel = Channel()
-    requests = channel.requests()
-    chief = Chief(next(requests))
-    channel.say(ready=True)
-    for request in requests:
-        channel.say(**getattr(chief, request.pop("do"))(**request))
-    os._exit(0)
+    obey(Chief)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,10 @@ Then, as often as asked:
 
 import hashlib
 import logging
-import os
 import time
 from typing import Any
 
-from tfwave.demo.child import Channel
+from tools.bench.obeying import obey
 
 MODULE = "tools.bench.strategy_chief"
 LEARNING_RATE = 1e-2
@@ -191,13 +190,7 @@ def _parts(weight: Any) -> list[Any]:
 
 def main() -> None:
     logging.basicConfig()
-    channel = Channel()
-    requests = channel.requests()
-    chief = Chief(next(requests))
-    channel.say(ready=True)
-    for request in requests:
-        channel.say(**getattr(chief, request.pop("do"))(**request))
-    os._exit(0)
+    obey(Chief)
 
 
 if __name__ == "__main__":

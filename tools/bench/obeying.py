@@ -1,0 +1,21 @@
+"""How the chief of a bench obeys the program that started it."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from tfwave.demo.child import Channel
+
+
+def obey(make: Callable[[dict[str, Any]], Any]) -> None:
+    """Make the chief by the first request, then call the method that each says under "do", until input is closed.
+
+    Does not return: TensorFlow's threads end with their process only.
+    """
+    channel = Channel()
+    requests = channel.requests()
+    chief = make(next(requests))
+    channel.say(ready=True)
+    for request in requests:
+        channel.say(**getattr(chief, request.pop("do"))(**request))
+    os._exit(0)
