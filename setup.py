@@ -15,12 +15,15 @@ TEST = [
     *PLOT,
     "griffelib>=2.0",
     "hypothesis>=6.100",
+    "jsonschema>=4.20",
     "pytest>=8.2",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.6",
+    "pyyaml>=6",
     "simpy>=4.1",
 ]
-DEV = [*TEST, "import-linter>=2.1", "pyright[nodejs]>=1.1.400", "ruff>=0.11"]
+DOCS = ["furo>=2024.8", "myst-parser>=4", "sphinx>=8"]
+DEV = [*TEST, *DOCS, "build>=1.2", "import-linter>=2.1", "pyright[nodejs]>=1.1.400", "ruff>=0.11"]
 
 
 def _version() -> str:
@@ -58,6 +61,7 @@ setup(
         "demo": [f"tf_keras{TENSORFLOW}"],
         "exact": EXACT,
         "plot": PLOT,
+        "docs": DOCS,
         "test": TEST,
         "dev": DEV,
     },
