@@ -2,17 +2,18 @@
 
 #include <cmath>
 #include <cstddef>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "guarded.h"
 #include "process.h"
+#include "sync.h"
 
 namespace {
 
 using tfwave::Guarded;
+using tfwave::Mutex;
 using tfwave::process;
 
 constexpr int32_t kAbiVersion = 5;
@@ -27,8 +28,8 @@ static_assert(offsetof(tfwave_arrival, transfer) == offsetof(tfwave::LoggedArriv
 // Changes the sequencer; sockets are limited as long as something may go by priority.
 template <typename Change>
 void ChangeOrder(const Change& change) {
-  static std::mutex one_at_a_time;
-  std::lock_guard<std::mutex> lock(one_at_a_time);
+  static Mutex one_at_a_time;
+  std::lock_guard<Mutex> lock(one_at_a_time);
   change(process().sequencer);
   process().sockets.SetActive(process().sequencer.UsesPriority());
 }

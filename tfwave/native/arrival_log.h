@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <string>
 #include <tuple>
 
 #include "ring.h"
+#include "sync.h"
 
 namespace tfwave {
 
@@ -47,7 +47,7 @@ class ArrivalLog {
 
  private:
   std::atomic<bool> active_{false};
-  mutable std::mutex mu_;
+  mutable Mutex mu_;
   Ring<LoggedArrival> ring_;
   std::map<TransferName, int32_t> numbers_;
   std::deque<const TransferName*> names_;  // the keys of numbers_

@@ -9,7 +9,7 @@ namespace tfwave {
 
 CopyThread::~CopyThread() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    std::lock_guard<Mutex> lock(mu_);
     stopping_ = true;
   }
   wake_.notify_one();
@@ -18,15 +18,15 @@ CopyThread::~CopyThread() {
 
 void CopyThread::Add(Copy copy) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+    std::lock_guard<Mutex> lock(mu_);
+    if (!thread_.joinable()) thread_ = Thread([this] { Run(); });
     queue_.push_back({std::move(copy), MonotonicNanos()});
   }
   wake_.notify_one();
 }
 
 CopyCounters CopyThread::counters() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   return counters_;
 }
 
@@ -35,7 +35,7 @@ void CopyThread::Run() {
 }
 
 std::optional<CopyThread::Waiting> CopyThread::Next() {
-  std::unique_lock<std::mutex> lock(mu_);
+  std::unique_lock<Mutex> lock(mu_);
   wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
   if (queue_.empty()) return std::nullopt;
   Waiting next = std::move(queue_.front());
@@ -49,7 +49,7 @@ bool CopyThread::Perform(const Waiting& waiting) {
   const bool wanted = !copy.cancelled();
   if (wanted && copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
   const int64_t end = MonotonicNanos();
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   counters_.waited_nanos += begin - waiting.since_nanos;
   if (!wanted) {
     ++counters_.cancelled;

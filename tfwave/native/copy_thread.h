@@ -1,14 +1,13 @@
 #ifndef TFWAVE_NATIVE_COPY_THREAD_H_
 #define TFWAVE_NATIVE_COPY_THREAD_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
-#include <thread>
+
+#include "sync.h"
 
 namespace tfwave {
 
@@ -49,12 +48,12 @@ class CopyThread {
   std::optional<Waiting> Next();  // none: it is to stop
   bool Perform(const Waiting& waiting);
 
-  mutable std::mutex mu_;
-  std::condition_variable wake_;
+  mutable Mutex mu_;
+  Condition wake_;
   std::deque<Waiting> queue_;
   CopyCounters counters_;
   bool stopping_ = false;
-  std::thread thread_;  // started by the first copy
+  Thread thread_;  // started by the first copy
 };
 
 }  // namespace tfwave

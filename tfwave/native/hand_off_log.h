@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "ring.h"
+#include "sync.h"
 
 namespace tfwave {
 
@@ -40,7 +40,7 @@ class HandOffLog {
   int64_t dropped() const;
 
  private:
-  mutable std::mutex mu_;
+  mutable Mutex mu_;
   Ring<HandOff> ring_;
   int64_t generation_ = 0;
   int64_t begin_ = 0;  // first of the present plan

@@ -1,10 +1,11 @@
 #ifndef TFWAVE_NATIVE_HOOKED_TASKS_H_
 #define TFWAVE_NATIVE_HOOKED_TASKS_H_
 
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
+
+#include "sync.h"
 
 namespace tfwave {
 
@@ -13,17 +14,17 @@ namespace tfwave {
 class HookedTasks {
  public:
   void Set(std::set<std::string> tasks) {
-    std::lock_guard<std::mutex> lock(mu_);
+    std::lock_guard<Mutex> lock(mu_);
     tasks_ = std::move(tasks);
   }
 
   bool Has(const std::string& task) const {
-    std::lock_guard<std::mutex> lock(mu_);
+    std::lock_guard<Mutex> lock(mu_);
     return tasks_.count(task) != 0;
   }
 
  private:
-  mutable std::mutex mu_;
+  mutable Mutex mu_;
   std::set<std::string> tasks_;
 };
 

@@ -1,8 +1,9 @@
 #ifndef TFWAVE_NATIVE_LAST_FUNCTION_H_
 #define TFWAVE_NATIVE_LAST_FUNCTION_H_
 
-#include <mutex>
 #include <string>
+
+#include "sync.h"
 
 namespace tfwave {
 
@@ -10,17 +11,17 @@ namespace tfwave {
 class LastFunction {
  public:
   void Set(const std::string& name) {
-    std::lock_guard<std::mutex> lock(mu_);
+    std::lock_guard<Mutex> lock(mu_);
     name_ = name;
   }
 
   std::string Get() const {
-    std::lock_guard<std::mutex> lock(mu_);
+    std::lock_guard<Mutex> lock(mu_);
     return name_;
   }
 
  private:
-  mutable std::mutex mu_;
+  mutable Mutex mu_;
   std::string name_;
 };
 

@@ -8,7 +8,7 @@ namespace tfwave {
 Ledger::~Ledger() {
   Close();
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    std::lock_guard<Mutex> lock(mu_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -16,7 +16,7 @@ Ledger::~Ledger() {
 }
 
 void Ledger::Open(const LedgerRooms& rooms, double wait_seconds, std::string* error) {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   if (open_) {
     *error = "this process has a ledger already: add the jobs to it, or close it first";
     return;
@@ -78,13 +78,13 @@ void Ledger::Remove(const std::string& name) {
 }
 
 void Ledger::TakeTurns(const std::string& one, const std::string& other) {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   turns_.insert({one, other});
   turns_.insert({other, one});
 }
 
 int64_t Ledger::BeginStep(const std::string& name, std::string* error) {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   const auto found = jobs_.find(name);
   if (found == jobs_.end() || found->second.group == kJoin) {
     *error = "the ledger has no job '" + name + "': add it first";
@@ -146,12 +146,12 @@ void Ledger::Cancel(int64_t request) {
 }
 
 LedgerCounters Ledger::counters() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   return counters_;
 }
 
 std::vector<LedgerEntry> Ledger::Entries(const std::vector<std::string>& names) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   std::vector<LedgerEntry> entries;
   for (const std::string& name : names) {
     const auto found = jobs_.find(name);
@@ -168,7 +168,7 @@ std::vector<LedgerEntry> Ledger::Entries(const std::vector<std::string>& names) 
 }
 
 std::vector<std::string> Ledger::messages() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   return {messages_.begin(), messages_.end()};
 }
 

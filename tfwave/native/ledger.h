@@ -4,19 +4,17 @@
 #define TFWAVE_NATIVE_LEDGER_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "footprint.h"
+#include "sync.h"
 
 namespace tfwave {
 
@@ -81,8 +79,7 @@ class Ledger {
   std::vector<std::string> messages() const;  // of the last kMessages releases
 
  private:
-  using Clock = std::chrono::steady_clock;
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<Mutex>;
 
   struct Job {
     Footprint footprint;
@@ -127,8 +124,8 @@ class Ledger {
   void ReleaseExpired(std::vector<Answer>* answers);
   void Note(const Request& request);
 
-  mutable std::mutex mu_;
-  std::condition_variable wake_;
+  mutable Mutex mu_;
+  Condition wake_;
   bool open_ = false;
   LedgerRooms rooms_ = {0, 0};
   Clock::duration wait_ = Clock::duration::zero();
@@ -141,7 +138,7 @@ class Ledger {
   std::deque<std::string> messages_;
   bool watch_sleeps_ = false;
   bool stopping_ = false;
-  std::thread watch_;  // started by the first request that waits
+  Thread watch_;  // started by the first request that waits
 };
 
 }  // namespace tfwave

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstdint>
 
+#include "sync.h"
+
 namespace tfwave {
 
 // The monotonic clock, as Python's time.monotonic_ns.
 inline int64_t MonotonicNanos() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto now = Clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 

@@ -8,7 +8,7 @@ namespace tfwave {
 Pacer::~Pacer() {
   SetRate(0);
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    std::lock_guard<Mutex> lock(mu_);
     stopping_ = true;
   }
   changed_.notify_all();
@@ -17,19 +17,19 @@ Pacer::~Pacer() {
 
 void Pacer::Submit(int64_t bytes, std::function<void()> go) {
   if (!active()) return go();
-  std::unique_lock<std::mutex> lock(mu_);
+  std::unique_lock<Mutex> lock(mu_);
   if (rate() == 0 && waiting_.empty() && !busy_) {
     lock.unlock();
     return go();
   }
-  if (!dispatcher_.joinable()) dispatcher_ = std::thread(&Pacer::Dispatch, this);
+  if (!dispatcher_.joinable()) dispatcher_ = Thread(&Pacer::Dispatch, this);
   waiting_.push_back({bytes, Clock::now(), std::move(go)});
   if (waiting_.size() == 1) changed_.notify_all();
 }
 
 void Pacer::SetRate(double bytes_per_second) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    std::lock_guard<Mutex> lock(mu_);
     rate_ = bytes_per_second;
     active_ = bytes_per_second > 0 || !waiting_.empty() || busy_;
   }
@@ -37,7 +37,7 @@ void Pacer::SetRate(double bytes_per_second) {
 }
 
 void Pacer::Dispatch() {
-  std::unique_lock<std::mutex> lock(mu_);
+  std::unique_lock<Mutex> lock(mu_);
   while (WaitForHead(lock)) {
     Waiting head = std::move(waiting_.front());
     waiting_.pop_front();
@@ -52,7 +52,7 @@ void Pacer::Dispatch() {
 }
 
 // Waits until the first in line has been transmitted; false: the pacer ends.
-bool Pacer::WaitForHead(std::unique_lock<std::mutex>& lock) {
+bool Pacer::WaitForHead(std::unique_lock<Mutex>& lock) {
   changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
   if (waiting_.empty()) return false;
   const Clock::time_point begin = std::max(free_at_, waiting_.front().since);

@@ -4,12 +4,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
-#include <thread>
+
+#include "sync.h"
 
 namespace tfwave {
 
@@ -31,7 +30,6 @@ class Pacer {
   bool active() const { return active_.load(std::memory_order_acquire); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Waiting {
     int64_t bytes;
     Clock::time_point since;
@@ -39,17 +37,17 @@ class Pacer {
   };
 
   void Dispatch();
-  bool WaitForHead(std::unique_lock<std::mutex>& lock);
+  bool WaitForHead(std::unique_lock<Mutex>& lock);
 
   std::atomic<double> rate_{0};
   std::atomic<bool> active_{false};
-  std::mutex mu_;
-  std::condition_variable changed_;
+  Mutex mu_;
+  Condition changed_;
   std::deque<Waiting> waiting_;
   Clock::time_point free_at_{};  // when the imagined link has sent all that left
   bool busy_ = false;            // the dispatcher runs a `go`
   bool stopping_ = false;
-  std::thread dispatcher_;  // started by the first tensor that has to wait
+  Thread dispatcher_;  // started by the first tensor that has to wait
 };
 
 }  // namespace tfwave

@@ -35,7 +35,7 @@ std::string PlannedPool::Install(const std::vector<PlannedPlace>& places, int64_
     std::stable_sort(of_op.second.begin(), of_op.second.end(),
                      [](const Room& a, const Room& b) { return a.end - a.offset < b.end - b.offset; });
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Mutex> lock(mutex_);
   if (!live_.empty()) return StillHeld(live_.size());
   places_ = std::move(found);
   smallest_ = std::numeric_limits<int64_t>::max();
@@ -46,7 +46,7 @@ std::string PlannedPool::Install(const std::vector<PlannedPlace>& places, int64_
 }
 
 int64_t PlannedPool::Remove() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Mutex> lock(mutex_);
   installed_ = false;
   places_.clear();
   return live_.size();
@@ -57,7 +57,7 @@ std::string PlannedPool::StillHeld(int64_t buffers) {
 }
 
 int64_t PlannedPool::Take(std::string_view op, int64_t bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Mutex> lock(mutex_);
   if (!installed_) return kElsewhere;
   const int64_t size = Rounded(bytes);
   const auto of_op = size < smallest_ ? places_.end() : places_.find(op);
@@ -81,7 +81,7 @@ int64_t PlannedPool::Take(std::string_view op, int64_t bytes) {
 }
 
 bool PlannedPool::Give(int64_t offset) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Mutex> lock(mutex_);
   const auto found = live_.find(offset);
   if (found == live_.end()) return false;
   --figures_.live;
@@ -91,13 +91,13 @@ bool PlannedPool::Give(int64_t offset) {
 }
 
 int64_t PlannedPool::BytesAt(int64_t offset) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Mutex> lock(mutex_);
   const auto found = live_.find(offset);
   return found == live_.end() ? 0 : found->second - found->first;
 }
 
 PlannedPoolFigures PlannedPool::figures() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Mutex> lock(mutex_);
   return figures_;
 }
 

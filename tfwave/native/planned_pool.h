@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "sync.h"
 
 namespace tfwave {
 
@@ -58,7 +59,7 @@ class PlannedPool {
 
   int64_t RoomIn(const Room& place, int64_t bytes) const;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   bool installed_ = false;
   std::map<std::string, std::vector<Room>, std::less<>> places_;  // by size, then in the order of the plan
   int64_t smallest_ = 0;  // place

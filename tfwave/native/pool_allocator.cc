@@ -45,7 +45,7 @@ PoolAllocator::PoolAllocator(int64_t limit)
     : pool_(std::make_unique<HostMemory>(), limit, "tfwave_pool", OneRegion(limit)) {}
 
 std::string PoolAllocator::Install(const std::vector<PlannedPlace>& places, int64_t region_bytes) {
-  const std::lock_guard<std::mutex> lock(installing_);
+  const std::lock_guard<Mutex> lock(installing_);
   active_ = false;
   if (const int64_t live = planned_.Remove(); live > 0) return PlannedPool::StillHeld(live);
   FreeRegion();
@@ -68,13 +68,13 @@ std::string PoolAllocator::Install(const std::vector<PlannedPlace>& places, int6
 }
 
 void PoolAllocator::Remove() {
-  const std::lock_guard<std::mutex> lock(installing_);
+  const std::lock_guard<Mutex> lock(installing_);
   active_ = false;
   if (planned_.Remove() == 0) FreeRegion();
 }
 
 HeldFigures PoolAllocator::held() const {
-  const std::lock_guard<std::mutex> lock(counting_);
+  const std::lock_guard<Mutex> lock(counting_);
   return {region_bytes_.load(), elsewhere_before_, elsewhere_most_, together_most_};
 }
 
@@ -101,7 +101,7 @@ void PoolAllocator::DeallocateRaw(void* pointer) {
   const int64_t offset = OffsetOf(pointer);
   Count(-planned_.BytesAt(offset), 0);
   if (!planned_.Give(offset)) return;
-  const std::lock_guard<std::mutex> lock(installing_);
+  const std::lock_guard<Mutex> lock(installing_);
   if (!active_ && planned_.Remove() == 0) FreeRegion();
 }
 
@@ -144,12 +144,12 @@ void PoolAllocator::FreeRegion() {
 }
 
 void PoolAllocator::CountAnew() {
-  const std::lock_guard<std::mutex> lock(counting_);
+  const std::lock_guard<Mutex> lock(counting_);
   elsewhere_before_ = elsewhere_most_ = together_most_ = elsewhere_now_;
 }
 
 void PoolAllocator::Count(int64_t planned, int64_t elsewhere) {
-  const std::lock_guard<std::mutex> lock(counting_);
+  const std::lock_guard<Mutex> lock(counting_);
   planned_now_ += planned;
   elsewhere_now_ += elsewhere;
   elsewhere_most_ = std::max(elsewhere_most_, elsewhere_now_);

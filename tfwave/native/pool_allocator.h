@@ -4,12 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "planned_pool.h"
+#include "sync.h"
 #include "tensorflow/core/common_runtime/bfc_allocator.h"
 #include "tensorflow/core/framework/allocator.h"
 
@@ -54,11 +54,11 @@ class PoolAllocator : public tensorflow::Allocator {
 
   tensorflow::BFCAllocator pool_;
   PlannedPool planned_;
-  std::mutex installing_;
+  Mutex installing_;
   std::atomic<bool> active_{false};
   std::atomic<char*> region_{nullptr};
   std::atomic<int64_t> region_bytes_{0};
-  mutable std::mutex counting_;
+  mutable Mutex counting_;
   int64_t planned_now_ = 0, elsewhere_now_ = 0;
   int64_t elsewhere_before_ = 0, elsewhere_most_ = 0, together_most_ = 0;
 };

@@ -37,7 +37,7 @@ void PriorityQueues::Push(const Transfer& transfer, int64_t generation, Go go) {
   Lock lock(mu_);
   const auto found = lanes_.find(transfer.channel);
   if (generation != generation_ || found == lanes_.end()) return lock.unlock(), go(nullptr);
-  if (!dispatcher_.joinable()) dispatcher_ = std::thread(&PriorityQueues::Dispatch, this);
+  if (!dispatcher_.joinable()) dispatcher_ = Thread(&PriorityQueues::Dispatch, this);
   const LanePtr lane = found->second;
   if (lane->waiting.empty()) lane->last = Clock::now();
   lane->waiting.try_emplace({transfer.plan_rank, ++arrivals_}, Waiting{transfer, MonotonicNanos(), std::move(go)});

@@ -3,13 +3,10 @@
 #ifndef TFWAVE_NATIVE_PRIORITY_QUEUES_H_
 #define TFWAVE_NATIVE_PRIORITY_QUEUES_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +14,7 @@
 #include "hand_off_log.h"
 #include "receipt.h"
 #include "step.h"
+#include "sync.h"
 #include "table.h"
 
 namespace tfwave {
@@ -45,7 +43,7 @@ class PriorityQueues {
   Counters counters() const;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<Mutex>;
   using Urgency = std::pair<int, int64_t>;  // rank, and number of arrival
   struct Waiting {
     Transfer transfer;
@@ -68,8 +66,8 @@ class PriorityQueues {
   void ReleaseExpired(Lock& lock);
 
   HandOffLog* const log_;
-  mutable std::mutex mu_;
-  std::condition_variable wake_;
+  mutable Mutex mu_;
+  Condition wake_;
   int64_t generation_ = 0;  // of the plans
   std::map<int, LanePtr> lanes_;  // by channel
   std::vector<LanePtr> acknowledged_;  // that have room again
@@ -78,7 +76,7 @@ class PriorityQueues {
   int64_t arrivals_ = 0;
   Counters totals_;
   bool stopping_ = false;
-  std::thread dispatcher_;  // started by the first transfer
+  Thread dispatcher_;  // started by the first transfer
 };
 
 // What waits on one channel, and what is under way. Plain data, guarded by the queues' lock.

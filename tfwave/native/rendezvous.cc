@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "logged_rendezvous.h"
 #include "process.h"
 #include "receipt.h"
+#include "sync.h"
 #include "tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/rendezvous.h"
@@ -120,7 +120,7 @@ class OrderedRendezvousMgr : public RendezvousMgrInterface {
   const std::unique_ptr<RendezvousMgrInterface> base_;
 };
 
-std::mutex wrapped_mu;
+Mutex wrapped_mu;
 
 std::set<const RendezvousMgrInterface*>& Wrapped() {
   static auto* const wrapped = new std::set<const RendezvousMgrInterface*>;
@@ -128,7 +128,7 @@ std::set<const RendezvousMgrInterface*>& Wrapped() {
 }
 
 OrderedRendezvousMgr::~OrderedRendezvousMgr() {
-  std::lock_guard<std::mutex> lock(wrapped_mu);
+  std::lock_guard<Mutex> lock(wrapped_mu);
   Wrapped().erase(this);
 }
 
@@ -145,7 +145,7 @@ void AddPortOf(const tensorflow::ServerInterface& server) {
 // TensorFlow runs on, and what it points to is complete before the pointer is stored. A call under way goes on with
 // the stock manager, which the new one keeps as long as the server lives.
 void WrapServer(tensorflow::ServerInterface* server) {
-  std::lock_guard<std::mutex> lock(wrapped_mu);
+  std::lock_guard<Mutex> lock(wrapped_mu);
   tensorflow::WorkerEnv* env = server->worker_env();
   if (Wrapped().count(env->rendezvous_mgr) != 0) return;
   AddPortOf(*server);

@@ -4,14 +4,11 @@
 #define TFWAVE_NATIVE_SEQUENCER_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -22,6 +19,7 @@
 #include "receipt.h"
 #include "recent_map.h"
 #include "step.h"
+#include "sync.h"
 #include "table.h"
 
 namespace tfwave {
@@ -75,7 +73,7 @@ class Sequencer {
   double deadline_seconds() const;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<Mutex>;
   using OrderPtr = std::shared_ptr<const GraphOrder>;
   struct Graph {
     std::string function;
@@ -121,8 +119,8 @@ class Sequencer {
   PriorityQueues priority_;  // its lock is taken inside this one's
   std::atomic<bool> planned_{false};
 
-  mutable std::mutex mu_;
-  std::condition_variable wake_;
+  mutable Mutex mu_;
+  Condition wake_;
   std::shared_ptr<const Plans> plans_;
   int64_t generation_ = 0;  // of the plans
   bool enabled_ = true;
@@ -135,7 +133,7 @@ class Sequencer {
   Counters totals_;
   bool monitor_sleeps_ = true;
   bool stopping_ = false;
-  std::thread monitor_;  // started by the first live step
+  Thread monitor_;  // started by the first live step
 };
 
 }  // namespace tfwave

@@ -31,7 +31,7 @@ std::shared_ptr<Step> Sequencer::FindOrCreateStep(int64_t id) {
   step->id = id;
   step->generation = generation_;
   step->last = Clock::now();
-  if (!monitor_.joinable()) monitor_ = std::thread(&Sequencer::Monitor, this);
+  if (!monitor_.joinable()) monitor_ = Thread(&Sequencer::Monitor, this);
   if (monitor_sleeps_) wake_.notify_all();
   return step;
 }

@@ -48,12 +48,12 @@ ino_t SocketOf(int descriptor) {
 }  // namespace
 
 void ShallowSockets::AddPort(int port) {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   ports_.insert(port);
 }
 
 void ShallowSockets::SetActive(bool active) {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   active_ = active;
   due_nanos_ = 0;
   if (!active) GiveBack();
@@ -63,7 +63,7 @@ void ShallowSockets::Tend() {
   const int64_t now = MonotonicNanos();
   int64_t due = due_nanos_.load(std::memory_order_relaxed);
   if (now < due || !due_nanos_.compare_exchange_strong(due, now + kPauseNanos)) return;
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   if (!active_) return;
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir("/proc/self/fd"), &closedir);
   if (!open) return;

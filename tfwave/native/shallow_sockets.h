@@ -7,8 +7,9 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <set>
+
+#include "sync.h"
 
 namespace tfwave {
 
@@ -36,7 +37,7 @@ class ShallowSockets {
   void GiveBack();
 
   std::atomic<int64_t> due_nanos_{0};
-  std::mutex mu_;
+  Mutex mu_;
   bool active_ = false;
   std::set<int> ports_;
   std::map<int, Before> limited_;  // by descriptor

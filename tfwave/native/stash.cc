@@ -23,7 +23,7 @@ Stash::Stash() : limit_(HalfOfTheMachine()) {}
 Stash::~Stash() { Trim(); }
 
 void Stash::SetLimit(int64_t bytes, std::string* error) {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   if (bytes < held_ || bytes < 1 || bytes > kMostBytes) {
     *error = "a limit of " + std::to_string(bytes) + " bytes for the stash, which holds " + std::to_string(held_) +
              ": give more, and at most 2^60";
@@ -41,7 +41,7 @@ void Stash::Reserve(const std::vector<int64_t>& sizes, std::string* error) {
     ++missing[Rounded(bytes)];
     total = std::min(kMostBytes, total + std::min(kMostBytes, Rounded(bytes)));
   }
-  std::unique_lock<std::mutex> lock(mu_);
+  std::unique_lock<Mutex> lock(mu_);
   if (total > limit_) {
     *error = "the host stash cannot keep " + std::to_string(total) + " bytes ready, as its limit is " +
              std::to_string(limit_) + ": raise the limit";
@@ -60,22 +60,22 @@ void Stash::Reserve(const std::vector<int64_t>& sizes, std::string* error) {
 }
 
 void Stash::Trim() {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   UnmapFree(0);
 }
 
 void Stash::AddUser() {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   ++users_;
 }
 
 void Stash::DropUser() {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   if (--users_ == 0) UnmapFree(0);
 }
 
 int64_t Stash::Open(Stashed stashed, std::string* error) {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   char* const memory = Take(stashed.bytes, error);
   if (!error->empty()) {
     *error = "slot '" + stashed.slot + "': " + *error;
@@ -87,7 +87,7 @@ int64_t Stash::Open(Stashed stashed, std::string* error) {
 }
 
 void Stash::CopyOut(int64_t ticket, const void* from, Cancelled cancelled, Done done) {
-  std::unique_lock<std::mutex> lock(mu_);
+  std::unique_lock<Mutex> lock(mu_);
   const Ticket& found = tickets_.at(ticket);
   Copy copy = {found.memory, from, static_cast<size_t>(found.stashed.bytes), std::move(cancelled), std::move(done)};
   lock.unlock();
@@ -95,13 +95,13 @@ void Stash::CopyOut(int64_t ticket, const void* from, Cancelled cancelled, Done 
 }
 
 Stashed Stash::Find(int64_t ticket, std::string* error) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   *error = Refusal(ticket);
   return error->empty() ? tickets_.at(ticket).stashed : Stashed();
 }
 
 void Stash::CopyIn(int64_t ticket, void* to, Cancelled cancelled, Done done, std::string* error) {
-  std::unique_lock<std::mutex> lock(mu_);
+  std::unique_lock<Mutex> lock(mu_);
   *error = Refusal(ticket);
   if (!error->empty()) return;
   Ticket& found = tickets_.at(ticket);
@@ -117,7 +117,7 @@ void Stash::CopyIn(int64_t ticket, void* to, Cancelled cancelled, Done done, std
 }
 
 void Stash::EndCopyIn(int64_t ticket) {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   Ticket& found = tickets_.at(ticket);
   GiveBack(found.memory, found.stashed.bytes);
   found.state = State::kFetched;
@@ -125,7 +125,7 @@ void Stash::EndCopyIn(int64_t ticket) {
 }
 
 void Stash::Drop(int64_t ticket) {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   Ticket& found = tickets_.at(ticket);
   if (found.state == State::kComesIn) {
     found.dropped = true;
@@ -139,7 +139,7 @@ void Stash::Drop(int64_t ticket) {
 }
 
 StashCounters Stash::counters() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  std::lock_guard<Mutex> lock(mu_);
   return {out_.counters(), in_.counters(), kept_, held_, high_water_, mapped_, limit_};
 }
 

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "copy_thread.h"
+#include "sync.h"
 
 namespace tfwave {
 
@@ -88,7 +88,7 @@ class Stash {
   char* Map(int64_t rounded, std::string* error);
   void UnmapFree(int64_t until_mapped);
 
-  mutable std::mutex mu_;
+  mutable Mutex mu_;
   int64_t limit_;
   int64_t held_ = 0, high_water_ = 0, mapped_ = 0;
   int64_t kept_ = 0;  // tickets

@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "receipt.h"
+#include "sync.h"
 #include "table.h"
 
 namespace tfwave {
-
-using Clock = std::chrono::steady_clock;
 
 struct Transfer {
   int64_t step;
