@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.controlled import FakeHook
 from tests.plans import plan_by_hand
 from tfwave.errors import EnforcerError
 from tfwave.graph.names import Channel
+from tfwave.plan.plan import Plan
 from tfwave.runtime.control.client import ControlClient
 from tfwave.runtime.control.lease import Lease
 from tfwave.runtime.control.service import serve
@@ -81,6 +83,27 @@ def test_a_service_forgets_the_plans_of_a_client_that_is_gone() -> None:
         assert hook.plan is not None
         client.install(PLAN, lease_seconds=SHORT)
         client.remove()
+    service.stop()
+
+
+class SlowHook(FakeHook):
+    """Installs the second plan for longer than the lease of the first."""
+
+    def install(self, plan: Plan | Mapping[str, Plan]) -> None:
+        if self.plan is not None:
+            time.sleep(4 * SHORT)
+        super().install(plan)
+
+
+@pytest.mark.parametrize("lease", [0.0, 1000.0])
+def test_a_lease_that_runs_out_while_other_plans_come_does_not_end_them(lease: float) -> None:
+    hook = SlowHook()
+    service = serve(hook)
+    with ControlClient(service.address) as client:
+        client.install(PLAN, lease_seconds=SHORT)
+        client.install(PLAN, lease_seconds=lease)
+        time.sleep(SHORT)
+        assert hook.plan is not None
     service.stop()
 
 

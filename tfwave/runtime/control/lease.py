@@ -15,12 +15,14 @@ class Lease:
         self._seconds = 0.0
         self._end = 0.0
         self._watched = False
+        self._ran_out = False
 
     def grant(self, seconds: float) -> None:
         """Begin a lease of so many seconds instead of the one that runs; 0: end that without a call."""
         with self._changed:
             self._seconds = seconds
             self._end = time.monotonic() + seconds
+            self._ran_out = False
             if seconds and not self._watched:
                 self._watched = True
                 threading.Thread(target=self._watch, name="tfwave-lease", daemon=True).start()
@@ -32,10 +34,10 @@ class Lease:
             self._end = time.monotonic() + self._seconds
 
     @property
-    def runs(self) -> bool:
-        """Whether one was granted that has not run out."""
+    def ran_out(self) -> bool:
+        """Whether the last one that was granted ran out."""
         with self._changed:
-            return self._seconds > 0
+            return self._ran_out
 
     def _watch(self) -> None:
         while self._runs_out():
@@ -46,7 +48,7 @@ class Lease:
         with self._changed:
             while self._seconds and (left := self._end - time.monotonic()) > 0:
                 self._changed.wait(left)
-            ran_out = self._seconds > 0
+            self._ran_out = self._seconds > 0
             self._seconds = 0.0
-            self._watched = ran_out
-            return ran_out
+            self._watched = self._ran_out
+            return self._ran_out

@@ -204,7 +204,7 @@ class _Service(control_pb2_grpc.ControlServicer):
 
     def _expire(self) -> None:
         with self._changing:
-            if self._lease.runs:
-                return  # plans came while this one waited
+            if not self._lease.ran_out:
+                return  # other plans came while this one waited
             self._hook.remove()
         _log.warning("tfwave: the plans are forgotten: who installed them has not been heard of")
