@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check docs goldens mutants ops protos clean distclean
+.PHONY: help demo test test-long check docs goldens mutants kills ops protos clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := .venv/bin/python -m pytest -rs
@@ -49,6 +49,9 @@ goldens: .venv/.ready ## write tests/golden/expected again: what is decided of r
 
 mutants: .venv/.ready ## plant bugs one by one: the tests must catch each (some minutes)
 	@.venv/bin/python tools/mutants.py
+
+kills: .venv/.ready ## go on with tools/kills.json: which phase of the tests catches which planted bug (hours)
+	@.venv/bin/python tools/mutants.py --missing --phase unit property fuzz golden numerics cluster
 
 protos: ## write tfwave/proto/*_pb2* again from the .proto files
 	@echo 'Compiling tfwave/proto/*.proto'
