@@ -34,6 +34,18 @@ def test_each_verdict_is_on_a_bug_and_by_a_test_that_there_is(kills: Any) -> Non
                 assert not test or f"def {test.rpartition('::')[2]}(" in (ROOT / file).read_text(), verdict
 
 
+def test_bugs_that_are_planted_at_once_all_find_their_line(kills: Any) -> None:
+    mutants = import_module("planting").load_mutants()
+    made = kills.groups(mutants, "unit")
+    assert sorted(m.why for group in made for m in group) == sorted(m.why for m in mutants)
+    for group in made:
+        assert len({m.file.endswith(".py") for m in group}) == 1
+        texts = {m.file: (ROOT / m.file).read_text() for m in group}
+        for m in group:
+            assert texts[m.file].count(m.old) == 1, m.why
+            texts[m.file] = texts[m.file].replace(m.old, m.new)
+
+
 def test_what_a_phase_notices_is_told_from_what_it_does_not(kills: Any, tmp_path: Path) -> None:
     copy, kept = tmp_path / "copy", tmp_path / "kills.json"
     (copy / "tests/unit").mkdir(parents=True)
