@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check docs goldens mutants ops protos clean distclean
+.PHONY: help demo test test-fast test-long check docs goldens mutants kills ops protos clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := .venv/bin/python -m pytest -rs
@@ -14,15 +14,18 @@ help: ## say what there is to make
 demo: .venv/.ready ## see what tfwave does, on a small job on this machine
 	@.venv/bin/tfwave demo
 
-test: .venv/.ready check ## check, then run all tests
-	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'
-	@$(PYTEST) tests/unit tests/property tests/fuzz tests/golden -n 2
+test: .venv/.ready ## check, and run all tests
+	@$(MAKE) --no-print-directory -j2 check test-fast
 	@echo '== pytest: numerics (TensorFlow in this process)'
 	@$(PYTEST) tests/numerics -n 2 --dist loadgroup --no-loadscope-reorder
 	@echo '== pytest: cluster (real TensorFlow servers on loopback)'
 	@$(PYTEST) tests/cluster $(MEASURES:%=--ignore=%) -n 2 --dist loadfile --no-loadscope-reorder
 	@echo '== pytest: cluster (links of a set rate, one test at a time)'
 	@$(PYTEST) $(MEASURES)
+
+test-fast: .venv/.ready ## run the tests that need no TensorFlow: those that wait leave their core to others
+	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'
+	@$(PYTEST) tests/unit tests/property tests/fuzz tests/golden -n 3
 
 test-long: .venv/.ready ## run the tests of large networks at their full width
 	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all channels)'
@@ -49,6 +52,9 @@ goldens: .venv/.ready ## write tests/golden/expected again: what is decided of r
 
 mutants: .venv/.ready ## plant bugs one by one: the tests must catch each (some minutes)
 	@.venv/bin/python tools/mutants.py
+
+kills: .venv/.ready ## go on with tools/kills.json: which phase of the tests catches which planted bug (hours)
+	@.venv/bin/python tools/mutants.py --missing --phase unit property fuzz golden numerics cluster
 
 protos: ## write tfwave/proto/*_pb2* again from the .proto files
 	@echo 'Compiling tfwave/proto/*.proto'

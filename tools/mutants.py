@@ -1,41 +1,38 @@
 """Plant bugs, one at a time, and see whether a test notices each.
 
 python tools/mutants.py [--json] [--only 3 7]
+python tools/mutants.py --phase unit property fuzz golden [--missing] [--only 3 7]
 
 Works on copies of the repository, in temporary directories. Exit code 1 if a bug lives, or can no longer be
-planted: then its text in tools/mutants.json is out of date. What lives lacks a test.
+planted: then its text in tools/mutants.json is out of date. What lives lacks a test. The test that caught a bug
+before (tools/kills.json) is asked first, then those that are named beside the bug.
+
+With --phase, bugs are tried against whole phases of the tests (of numerics and cluster: against their own tests
+there), and what is found is kept in tools/kills.json, bug by bug: with --missing, only where nothing is known yet,
+so that a run can be stopped and taken up again.
 """
 
 import argparse
 import json
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Queue
+from tempfile import TemporaryDirectory
+from typing import TypeVar
 
-ROOT = Path(__file__).resolve().parents[1]
-MUTANTS = Path(__file__).with_suffix(".json")
+from kills import CHEAP, SLOW, Kills, groups, judge
+from planting import ROOT, Mutant, copy_repository, load_mutants, passes, planted
+
 COPIES = 2
-SECONDS = 180
-"""After which a test that hangs counts as one that noticed."""
+KILLS = Path(__file__).with_name("kills.json")
 
-
-@dataclass(frozen=True)
-class Mutant:
-    """A bug: in `file`, `new` stands where `old` should; `tests` are those that should notice."""
-
-    file: str
-    old: str
-    new: str
-    why: str
-    tests: tuple[str, ...]
+Numbered = Sequence[tuple[int, Mutant]]
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -56,93 +53,90 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--only", type=int, nargs="+", metavar="N", help="Run these numbers.")
+    parser.add_argument("--phase", nargs="+", choices=(*CHEAP, *SLOW), default=[], metavar="PHASE")
+    parser.add_argument("--missing", action="store_true", help="Leave out what tools/kills.json knows.")
     options = parser.parse_args(arguments)
     chosen = [(i, m) for i, m in enumerate(load_mutants(), 1) if not options.only or i in options.only]
-    with tempfile.TemporaryDirectory() as folder:
-        outcomes = run_all(chosen, Path(folder))
-    if options.json:
-        print(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
-    else:
-        for outcome in outcomes:
-            print(
-                f"{outcome.number:3} {outcome.outcome:9}{outcome.seconds:6.1f} s  {outcome.file}: {outcome.why}"
-            )
+    if options.phase:
+        fill_in([mutant for _, mutant in chosen], options.phase, missing=options.missing)
+        return
+    outcomes = run_all(chosen)
+    print(
+        json.dumps([asdict(outcome) for outcome in outcomes], indent=1) if options.json else table(outcomes)
+    )
     sys.exit(any(outcome.outcome != "caught" for outcome in outcomes))
 
 
-def load_mutants() -> tuple[Mutant, ...]:
-    """The mutants of tools/mutants.json, in order."""
-    return tuple(
-        Mutant(**(entry | {"tests": tuple(entry["tests"])})) for entry in json.loads(MUTANTS.read_text())
+def table(outcomes: Sequence[Outcome]) -> str:
+    """One line for each."""
+    return "\n".join(
+        f"{one.number:3} {one.outcome:9}{one.seconds:6.1f} s  {one.file}: {one.why}" for one in outcomes
     )
 
 
-def run_all(chosen: Sequence[tuple[int, Mutant]], folder: Path) -> list[Outcome]:
+def run_all(chosen: Numbered) -> list[Outcome]:
     """Each mutant in one of the copies, after a run of all their tests without any."""
-    copies: Queue[Path] = Queue()
-    for i in range(COPIES):
-        copies.put(copy_repository(folder / str(i)))
-    _check_baseline(chosen, folder / "0")
+    kills = Kills(KILLS, load_mutants())
+    tests = sorted({test for _, mutant in chosen for test in (*kills.killer(mutant), *mutant.tests)})
+    print(f"{len(chosen)} mutants; first their tests without any", file=sys.stderr, flush=True)
 
-    def run(numbered: tuple[int, Mutant]) -> Outcome:
-        copy = copies.get()
-        try:
-            outcome = run_one(*numbered, copy)
-        finally:
-            copies.put(copy)
+    def run(numbered: tuple[int, Mutant], copy: Path) -> Outcome:
+        outcome = run_one(*numbered, copy, kills.killer(numbered[1]))
         print(f"{outcome.number}: {outcome.outcome} ({outcome.why})", file=sys.stderr, flush=True)
         return outcome
 
-    with ThreadPoolExecutor(COPIES) as pool:
-        return list(pool.map(run, chosen))
+    def sound(copy: Path) -> None:
+        if not passes(tests, copy, seconds=None):
+            sys.exit("the tests fail without any mutant: mend them first")
+
+    return in_copies(run, chosen, first=sound)
 
 
-def copy_repository(target: Path) -> Path:
-    """Copy what git tracks or would track: the sources, no caches and no .venv."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60)
-    for name in listed.stdout.rstrip("\0").split("\0"):
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, target / name)
-    return target
-
-
-def run_one(number: int, mutant: Mutant, copy: Path) -> Outcome:
-    """Plant a mutant, run its tests, take it out again."""
-    file = copy / mutant.file
-    before = file.read_text()
-    if before.count(mutant.old) != 1:
+def run_one(number: int, mutant: Mutant, copy: Path, killer: Sequence[str]) -> Outcome:
+    """Plant a mutant, run what caught it before, then its tests, and take it out again."""
+    if not mutant.fits(copy):
         return Outcome(number, mutant.file, mutant.why, "stale", 0)
     start = time.monotonic()
-    try:
-        file.write_text(before.replace(mutant.old, mutant.new))
-        outcome = "survived" if passes(mutant.tests, copy) else "caught"
-    finally:
-        file.write_text(before)
+    with planted([mutant], copy):
+        caught = any(tests and not passes(tests, copy) for tests in (killer, mutant.tests))
+    outcome = "caught" if caught else "survived"
     return Outcome(number, mutant.file, mutant.why, outcome, time.monotonic() - start)
 
 
-def passes(tests: Sequence[str], copy: Path, seconds: float | None = SECONDS) -> bool:
-    """Whether tests pass in a copy: no byte code is written, so that no stale one can be read."""
-    command = [sys.executable, "-m", "pytest", "-x", "--hypothesis-seed=0", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        ran = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    if ran.returncode > 1:
-        sys.exit(f"pytest cannot run {' '.join(tests)}:\n{ran.stdout.decode()[-2000:]}")
-    return ran.returncode == 0
+def fill_in(mutants: Sequence[Mutant], phases: Sequence[str], *, missing: bool) -> None:
+    """Write into tools/kills.json what these phases say of these bugs."""
+    kills = Kills(KILLS, load_mutants())
+    for phase in phases:
+        asked = [m for m in mutants if m.fits(ROOT) and not (missing and phase in kills.of(m))]
+
+        def run(group: list[Mutant], copy: Path, phase: str = phase) -> None:
+            judge(group, phase, copy, kills)
+            for mutant in group:
+                print(f"{phase}: {kills.of(mutant)[phase]} ({mutant.why})", file=sys.stderr, flush=True)
+
+        in_copies(run, groups(asked, phase))
 
 
-def _check_baseline(chosen: Sequence[tuple[int, Mutant]], copy: Path) -> None:
-    tests = sorted({test for _, mutant in chosen for test in mutant.tests})
-    print(f"{len(chosen)} mutants; first their tests without any", file=sys.stderr, flush=True)
-    if not passes(tests, copy, seconds=None):
-        sys.exit("the tests fail without any mutant: mend them first")
+def in_copies(
+    run: Callable[[Task, Path], Result], tasks: Sequence[Task], first: Callable[[Path], None] | None = None
+) -> list[Result]:
+    """Each task with a copy of the repository for itself, two at once; `first` before all of them."""
+    copies: Queue[Path] = Queue()
+
+    def in_one(task: Task) -> Result:
+        copy = copies.get()
+        try:
+            return run(task, copy)
+        finally:
+            copies.put(copy)
+
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(COPIES) as pool:
+        made = [copy_repository(Path(folder, str(i))) for i in range(COPIES)]
+        if first:
+            first(made[0])
+        for copy in made:
+            copies.put(copy)
+        return list(pool.map(in_one, tasks))
 
 
 if __name__ == "__main__":

@@ -61,9 +61,11 @@ def _to_cross(graph: GraphRewriter, devices: tuple[str, ...]) -> list[Crossing]:
         home = homes[view.names[node]]
         for reader in sorted(view.fanouts[node], key=lambda n: view.names[n]):
             away = homes[view.names[reader]]
-            for text in list(view.nodes[reader].input)[: view.data_fanins[reader]]:
+            if away == home:
+                continue
+            for text in view.nodes[reader].input[: view.data_fanins[reader]]:
                 name = parse_input(text)
-                if name.node != view.names[node] or away == home:
+                if name.node != view.names[node]:
                     continue
                 kind = table.output_types(view.nodes[node])[name.port]
                 if kind not in (DT_RESOURCE, DT_VARIANT) and kind < 100:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 LIMIT_MB = 64
 PROGRAM = """
 import json, sys
+from concurrent.futures import ThreadPoolExecutor
 from tfwave.errors import TfwaveError
 from tfwave.runtime.allocator import AllocatorSettings, one_region, set_up
 set_up(AllocatorSettings({limit} << 20))
@@ -47,7 +49,8 @@ found["fits"] = fits({under}), fits({over})
 APART = """
 held = [hold(1) for _ in range(20)]
 del held
-found["fits"] = fits({under}), fits({over})
+with ThreadPoolExecutor(2) as threads:
+    found["fits"] = list(threads.map(fits, [{under}, {over}]))
 try:
     one_region()
 except TfwaveError as err:
@@ -55,8 +58,15 @@ except TfwaveError as err:
 """
 
 
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict[str, Any]]:
+    """What the programs print; at once, as TensorFlow waits 10 s before each of its refusals."""
+    programs = {"fits": FITS, "apart": APART}
+    with ThreadPoolExecutor(len(programs)) as threads:
+        return dict(zip(programs, threads.map(run, programs.values()), strict=True))
+
+
 def run(steps: str) -> dict[str, Any]:
-    """What a program prints; TensorFlow waits 10 s before each of its refusals."""
     steps = steps.format(under=LIMIT_MB - 4, over=LIMIT_MB + 1)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TF_CPU", "TF_ENABLE"))}
     ran = subprocess.run(
@@ -72,18 +82,18 @@ def run(steps: str) -> dict[str, Any]:
     return json.loads(ran.stdout)
 
 
-def test_of_one_region_all_can_be_had_again() -> None:
-    found = run(FITS)
-    assert found["fits"] == [True, False]
-    assert found["said"] == f"CPU pool of {LIMIT_MB} MiB: one region of {LIMIT_MB - 3} MiB or more"
-    assert not found["onednn"]
+def test_of_one_region_all_can_be_had_again(found: dict[str, dict[str, Any]]) -> None:
+    told = found["fits"]
+    assert told["fits"] == [True, False]
+    assert told["said"] == f"CPU pool of {LIMIT_MB} MiB: one region of {LIMIT_MB - 3} MiB or more"
+    assert not told["onednn"]
 
 
-def test_regions_stay_apart() -> None:
+def test_regions_stay_apart(found: dict[str, dict[str, Any]]) -> None:
     """What is free in all would be enough."""
-    found = run(APART)
-    assert found["fits"] == [False, False]
-    assert f"has no {LIMIT_MB - 3} MiB in one piece any more" in found["said"]
+    told = found["apart"]
+    assert told["fits"] == [False, False]
+    assert f"has no {LIMIT_MB - 3} MiB in one piece any more" in told["said"]
 
 
 def test_gpu_options_have_what_was_set() -> None:

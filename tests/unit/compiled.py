@@ -1,4 +1,4 @@
-"""C++ programs, compiled once for each source: kept in build/tests, by all that goes into them."""
+"""C++ programs, compiled once for each source: kept in the user's cache directory, by all that goes into them."""
 
 import os
 import subprocess
@@ -7,22 +7,46 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-KEPT = Path(__file__).parent.parent.parent / "build" / "tests"
+import platformdirs
+
+from tfwave.runtime.native import CACHE_VARIABLE
+
+MOST_KEPT = 60
+"""Programs: those that were asked for last; each has some MB."""
 
 
-def compiled(command: Sequence[str], source: Path) -> Path | None:
-    """The program that `command` makes of a source, with all that it includes; None if it cannot be compiled."""
+def compiled(command: Sequence[str], include: Path, source: Path) -> Path | None:
+    """The program that `command` makes of a source, with all that it includes; None if it cannot be compiled.
+
+    Found again wherever the same sources lie: no folder's name goes into what it is known by.
+    """
+    located = [*command, f"-I{include}"]
     preprocessed = subprocess.run(
-        [*command, "-E", "-P", str(source)], capture_output=True, check=False
+        [*located, "-E", "-P", str(source)], capture_output=True, check=False
     ).stdout
-    program = KEPT / sha256(repr((command, _version(command[0]), preprocessed)).encode()).hexdigest()[:32]
-    if not program.exists():
-        KEPT.mkdir(parents=True, exist_ok=True)
-        fresh = program.with_suffix(f".{os.getpid()}")
-        if subprocess.run([*command, "-o", str(fresh), str(source)], check=False).returncode:
-            return None
-        fresh.rename(program)
-    return program
+    known_by = sha256(repr((command, _version(command[0]), preprocessed)).encode()).hexdigest()[:32]
+    program = _kept() / known_by
+    if program.exists():
+        program.touch()
+        return program
+    _keep_the_latest(program.parent)
+    fresh = program.with_suffix(f".{os.getpid()}")
+    if subprocess.run([*located, "-o", str(fresh), str(source)], check=False).returncode:
+        return None
+    return fresh.rename(program)
+
+
+def _kept() -> Path:
+    root = Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("tfwave"))
+    kept = root / "test-programs"
+    kept.mkdir(parents=True, exist_ok=True)
+    return kept
+
+
+def _keep_the_latest(folder: Path) -> None:
+    programs = sorted(folder.iterdir(), key=lambda program: program.stat().st_mtime, reverse=True)
+    for old in programs[MOST_KEPT:]:
+        old.unlink(missing_ok=True)
 
 
 @cache
