@@ -34,7 +34,7 @@ def _search(directory: Path, model: str, settings: tuple[str, ...]) -> tuple[int
         [str(SPIN), "-a", "model.pml"], cwd=directory, capture_output=True, text=True, timeout=60, check=False
     )
     assert made.returncode == 0, made.stdout
-    verifier = compiled([str(GCC), "-O1", "-w", "-DSAFETY", "-DMEMLIM=1000"], directory / "pan.c")
+    verifier = compiled([str(GCC), "-O1", "-w", "-DSAFETY", "-DMEMLIM=1000"], directory, directory / "pan.c")
     assert verifier, "the verifier does not compile: the compiler's words are above"
     ran = subprocess.run(
         [verifier, "-m100000", "-n"], cwd=directory, capture_output=True, text=True, timeout=300, check=False

@@ -23,10 +23,10 @@ def _program(directory: Path, scenario: str) -> Path:
     sources = [path for pattern in PROGRAMS[scenario] for path in sorted(NATIVE.glob(pattern))]
     tested = [SCHEDULED / f"{name}.cc" for name in ("world", "main", scenario)]
     joined = directory / "joined.cc"
-    joined.write_text("".join(f'#include "{path}"\n' for path in (*sources, *tested)))
+    bound = f'#define TFWAVE_SYNC "{SCHEDULED}/sync.h"\n'
+    joined.write_text(bound + "".join(f'#include "{path}"\n' for path in (*sources, *tested)))
     strict = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-O2", "-g1")
-    bound = (f"-I{NATIVE}", f"-I{SCHEDULED.parent}", '-DTFWAVE_SYNC="scheduled/sync.h"')
-    program = compiled([str(COMPILER), *strict, *bound], joined)
+    program = compiled([str(COMPILER), *strict], NATIVE, joined)
     assert program, "it does not compile: the compiler's words are above"
     return program
 
