@@ -103,6 +103,21 @@ def test_updates_that_go_through_slots_are_followed() -> None:
     assert backward(nodes, fetches) == BACKWARD | slots
 
 
+def test_the_gradients_of_two_waves_are_both_backward() -> None:
+    """The second one's updates take the first one's gradients, too: from these more updates follow."""
+    nodes: list[Node] = []
+    step: list[Node] = [*FORWARD, ("cost", "Neg", ["loss"]), *GRADIENTS, *UPDATES]
+    for wave in "12":
+        nodes += [(name + wave, op, [text + wave for text in inputs]) for name, op, inputs in step]
+    for weight in "vw":
+        nodes.append((f"mean_{weight}", "Add", [f"g{weight}1", f"g{weight}2"]))
+        place = [name for name, _, _ in nodes].index(f"update_{weight}2")
+        nodes[place] = (f"update_{weight}2", nodes[place][1], [f"{weight}2", "rate2", f"mean_{weight}"])
+    found = {f"{name}{wave}" for name in BACKWARD for wave in "12"} | {"mean_v", "mean_w"}
+    fetches = ("cost1:0", "cost2:0", "update_v1", "update_w1", "update_v2", "update_w2")
+    assert backward(nodes, fetches) == found
+
+
 def test_a_step_that_trains_nothing_is_refused() -> None:
     other: list[Node] = [("u", "VarHandleOp", []), ("move", "AssignSubVariableOp", ["u", "loss"])]
     with pytest.raises(PassError, match="no end of the forward pass is found"):

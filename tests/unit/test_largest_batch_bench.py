@@ -2,10 +2,15 @@
 
 from random import Random
 
+import pytest
+
 from tests.offloaded import random_step
 from tfwave.offload.fit import least_limit
 from tfwave.offload.layout import Layout, Method
+from tools.bench.fit_promises import drawn, promises
+from tools.bench.fitted_modes import MODELS, PLANNED, WAYS
 from tools.bench.largest_batch import FITTINGS
+from tools.bench.record import RECORDS
 
 
 def test_each_way_does_only_what_it_is_called() -> None:
@@ -24,3 +29,29 @@ def test_each_way_does_only_what_it_is_called() -> None:
         "recompute": {Method.RECOMPUTE},
         "both": {Method.OFFLOAD, Method.RECOMPUTE},
     }
+
+
+def test_what_takes_hours_is_recorded_in_pieces() -> None:
+    """One for each model and way, so that a run that was stopped goes on with those that are missing."""
+    assert set(FITTINGS) == set(PLANNED)
+    pieces = {(command[2], command[4]) for command in RECORDS["largest_batch"]}
+    assert pieces == {(model, way) for model in MODELS for way in WAYS}
+    assert [command[2] for command in RECORDS["fit_promises"]] == list(MODELS)
+
+
+def test_promises_are_counted() -> None:
+    case = {"model": "bert", "batch": 8, "share": 0.5}
+    ran = case | {"fits": True, "right": True, "promised": 0.1, "measured": 0.25}
+    ran_out = case | {"fits": True, "right": False}
+    refused = case | {"fits": False, "right": True}
+    told = promises([ran, ran_out, refused, ran | {"measured": 0.15}])
+    assert told["points_off"] == pytest.approx(10)
+    assert (told["cases"], told["said_to_fit"], told["right"]) == (4, 3, 0.75)
+    assert told["wrong"] == [["bert", 8, 0.5]]
+    assert promises([])["right"] is None
+
+
+def test_cases_are_the_same_each_time() -> None:
+    cases = {model: list(drawn(model, 10)) for model in MODELS}
+    assert cases == {model: list(drawn(model, 10)) for model in MODELS}
+    assert len({case for each in cases.values() for case in each}) > 50

@@ -25,7 +25,7 @@ def first_step(life: Stepping, instance: Instance) -> FirstStep:
     made: list[GraphDef] = []
 
     def first(*batch: Any) -> Any:
-        with in_grappler(watch):
+        with in_grappler(life.rewritten(watch)):
             value, graphs = instance.first(*batch)
         made.extend(graphs)
         return value

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from tfwave.colocate.job import Job
 from tfwave.colocate.life import Instance, Life, Run, Stepping
+from tfwave.passes.base import Transform
 
 Found = TypeVar("Found")
 
@@ -68,6 +69,9 @@ class _Asking:
 
     def instance(self) -> Instance:
         return self._life.instance()
+
+    def rewritten(self, last: Transform) -> Transform:
+        return self._life.rewritten(last)
 
     def advance(self, run: Run) -> bool:
         self.asked.put(True)

@@ -39,6 +39,9 @@ class Job:
             what others' first steps, which run alone, delay is not promised. `JobResult` says what it came to.
         checkpoint: all that its steps change, for a `Pool` with `checkpoints`: a `tf.train.Checkpoint` of model and
             optimizer, both built; of a `SessionStep` a `tf.compat.v1.train.Saver`. None: it is not saved.
+        fit_slowed_at_most: the most that its step may come slower, as a share of it, by being made to fit where it
+            has no room: with tensors on the host, or made again, see `tfwave.fit_memory`. By the model of ``tfwave
+            fit``; its first steps need room as they are. None: a job that has no room ends.
 
     Raises:
         PlanError: a job without a name, or a latency that is not above 0.
@@ -51,6 +54,7 @@ class Job:
     priority: int = 0
     latency_at_most: float | None = None
     checkpoint: Any = None
+    fit_slowed_at_most: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what messages could not name."""

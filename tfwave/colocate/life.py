@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.results import JobResult
 from tfwave.errors import EnforcerError
+from tfwave.passes.base import Transform
+from tfwave.passes.pipeline import Pipeline
 from tfwave.runtime.live.batches import arguments
 from tfwave.runtime.live.instances import FunctionInstance, SessionInstance
 from tfwave.runtime.live.retrace import is_function
@@ -20,6 +22,8 @@ from tfwave.runtime.live.saved import ObjectState, SessionState, State
 Run = Callable[..., Any]
 """Makes a step with the parts of a batch."""
 Instance = FunctionInstance | SessionInstance
+_Wanted = tuple[int, Any, Transform | None]
+"""The number of a step, the step, and what rewrites it."""
 
 _log = logging.getLogger("tfwave")
 
@@ -36,6 +40,10 @@ class Stepping(Protocol):
 
     def instance(self) -> Instance:
         """The step, in an instance of its own."""
+        ...
+
+    def rewritten(self, last: Transform) -> Transform:
+        """What Grappler is to do with the graph of an instance: what the step needs, and `last` behind that."""
         ...
 
     def advance(self, run: Run) -> bool:
@@ -74,7 +82,7 @@ class Life:
         self.steps = 0
         self.resumed_after = 0
         self._numbers = count()
-        self._wanted = next(self._numbers), _checked(job.name, job.step)
+        self._wanted: _Wanted = next(self._numbers), _checked(job.name, job.step), None
         self._made = self._wanted
         self._cancelled = False
         self._batches = iter(job.batches)
@@ -101,7 +109,21 @@ class Life:
         Raises:
             EnforcerError: it is none.
         """
-        self._wanted = next(self._numbers), _checked(self.job.name, step)
+        self._wanted = next(self._numbers), _checked(self.job.name, step), None
+
+    def refit(self, fitted: Transform) -> None:
+        """Make the same step rewritten from the next one on."""
+        self._wanted = next(self._numbers), self._made[1], fitted
+
+    @property
+    def is_refitted(self) -> bool:
+        """Is the step that is made rewritten?"""
+        return self._made[2] is not None
+
+    @property
+    def will_be_refitted(self) -> bool:
+        """Is the one that comes next, and is not made yet?"""
+        return self._wanted[2] is not None and self._wanted[0] != self._made[0]
 
     @property
     def changes(self) -> int:
@@ -114,10 +136,15 @@ class Life:
 
     def instance(self) -> Instance:
         """The step, in an instance of its own."""
-        _, step = self._made
+        step = self._made[1]
         if isinstance(step, SessionStep):
             return SessionInstance(step.session, step.fetches, step.feeds)
         return FunctionInstance(step)
+
+    def rewritten(self, last: Transform) -> Transform:
+        """As `Stepping` says."""
+        fitted = self._made[2]
+        return last if fitted is None else Pipeline((fitted, last))
 
     def goes_on(self) -> bool:
         """Is there another step to come, as far as one knows?"""
@@ -142,7 +169,7 @@ class Life:
 
     def close(self) -> None:
         """Let go of the step and of the batches: what a model has in the pool goes, though a handle is kept."""
-        self._made = self._wanted = self.changes, None
+        self._made = self._wanted = self.changes, None, None
         self._batches = iter(())
         self.state = None
         self.job = replace(self.job, step=None, batches=(), checkpoint=None)

@@ -41,7 +41,7 @@ def ledger_job(job: GroupedJob, priority: int) -> LedgerJob:
     return LedgerJob(job.name, 0, job.held, tuple(group.transient for group in job.groups), priority)
 
 
-def insert_barriers(run: Run, ready: ReadyJob, batch: tuple[Any, ...]) -> tuple[Any, bool]:
+def insert_barriers(life: Stepping, run: Run, ready: ReadyJob, batch: tuple[Any, ...]) -> tuple[Any, bool]:
     """Make the first step of an instance, with a job's barriers; what it returns, and whether they have a place.
 
     That holds constants of its own: those that TensorFlow folds on its way from the optimized graph to an instance
@@ -49,7 +49,7 @@ def insert_barriers(run: Run, ready: ReadyJob, batch: tuple[Any, ...]) -> tuple[
     """
     groups = [list(group.ops) for group in ready.job.groups]
     insert = Insert(build_pass("counter_barrier", {"groups": groups, "job": ready.job.name}), ready.item)
-    with in_grappler(insert):
+    with in_grappler(life.rewritten(insert)):
         value = run(*batch)
     return value, insert.done
 

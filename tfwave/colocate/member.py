@@ -9,10 +9,11 @@ from typing import Any
 from tfwave.bundle.bundle import Bundle
 from tfwave.colocate.latency import p95
 from tfwave.colocate.life import Life, in_words_only
+from tfwave.colocate.refit import refitted
 from tfwave.colocate.results import JobResult
 from tfwave.colocate.shape import Shape
 from tfwave.colocate.sharing import Sharing
-from tfwave.errors import TfwaveError
+from tfwave.errors import PlanError, TfwaveError
 from tfwave.plan.groups import PlannedJob
 from tfwave.runtime.live.batches import kind_of
 
@@ -170,9 +171,21 @@ class Member:
             if self._cohort.wait(_TICK_SECONDS):
                 self._cohort = None
         for shape in self._shapes.values():
-            if shape.refusal is not None and self._life.goes_on():
+            if shape.refusal is not None and self._life.goes_on() and not self._is_refitted(shape):
                 self._life.fail(shape.refusal)
         return self._life.goes_on()
+
+    def _is_refitted(self, shape: Shape) -> bool:
+        """A step that has no room may be made to fit, once; then the job is a newcomer with another step."""
+        job, bundle, refusal = self._life.job, shape.bundle, shape.refusal
+        if self._life.is_refitted or job.fit_slowed_at_most is None or bundle is None:
+            return self._life.will_be_refitted
+        if isinstance(refusal, PlanError) and not self._life.will_be_refitted:
+            try:
+                self._life.refit(refitted(job, bundle, self._sharing.left_beside(shape)))
+            except TfwaveError as error:
+                shape.refusal = PlanError(f"{refusal}; {error}")
+        return self._life.will_be_refitted
 
     def _step(self, *batch: Any) -> Any:
         shape = self._shape_of(batch)

@@ -149,7 +149,7 @@ class Shape:
             value = self._runs[groups](*batch)
         else:
             self._runs[groups] = run = self.life.instance()
-            value, done = insert_barriers(run, ready, batch)
+            value, done = insert_barriers(self.life, run, ready, batch)
             self.refusal = None if done else _no_place(self.name)
         self.barred = ready.job
         return out_of_pool(value)

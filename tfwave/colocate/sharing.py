@@ -77,6 +77,17 @@ class Sharing:
                 for shape in shapes:
                     shape.refusal = error
 
+    def left_beside(self, shape: Shape) -> int:
+        """Bytes that a step may hold while each of the other jobs makes one.
+
+        Raises:
+            EnforcerError: as `Gate.alone`.
+            PlanError: none are left by what is in the pool.
+        """
+        with self._planning:
+            others = [other for other in _largest(self._shapes).values() if other.life is not shape.life]
+            return self._left([shape]) - sum(map(_peak, others))
+
     def leave(self, life: Life) -> None:
         """A job has ended, or has another step: what it had counts no more, but for what stays in the pool.
 

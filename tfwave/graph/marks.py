@@ -30,8 +30,8 @@ STASH_OP = "TfwaveStash"
 """The op that copies a tensor out of TensorFlow's pool; it gives a ticket once the copy is complete."""
 FETCH_OP = "TfwaveFetch"
 """The op that takes a ticket, and gives the tensor back."""
-OWN_OPS = frozenset({BARRIER_OP, STASH_OP, FETCH_OP})
-"""The ops of the native library that passes add."""
+TICKET_OPS = frozenset({STASH_OP, FETCH_OP})
+"""Ops that leave nothing behind a step, and do not run twice in it: a ticket is for one tensor, once."""
 
 
 def is_added(node: NodeDef) -> bool:

@@ -5,6 +5,7 @@ from functools import cache
 from importlib.resources import files
 
 from tfwave.errors import GraphError
+from tfwave.graph.own_ops import own_ops
 from tfwave.proto.tensorflow_pb2 import AttrValue, FunctionDef, GraphDef, NodeDef, OpDef, OpList
 
 _TABLE = "ops.pb"
@@ -16,7 +17,7 @@ REF = 100
 
 
 class OpTable:
-    """The ops that TensorFlow registers, and the functions of one library, by name."""
+    """The ops that TensorFlow registers, tfwave's copies, and the functions of one library, by name."""
 
     def __init__(self, functions: Iterable[FunctionDef] = ()) -> None:
         """Know TensorFlow's ops, and `functions` as ops of their own."""
@@ -133,4 +134,4 @@ def _attr(node: NodeDef, signature: OpDef, name: str) -> AttrValue:
 @cache
 def _registered() -> Mapping[str, OpDef]:
     table = OpList.FromString((files("tfwave.graph") / _TABLE).read_bytes())
-    return {op.name: op for op in table.op}
+    return {op.name: op for op in (*table.op, *own_ops())}

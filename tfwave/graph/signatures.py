@@ -5,7 +5,7 @@ from functools import cache
 
 from tfwave.errors import GraphError
 from tfwave.graph.item import GraphItem
-from tfwave.graph.marks import OWN_OPS, STEP_MARKER_OP
+from tfwave.graph.marks import BARRIER_OP, STEP_MARKER_OP
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.view import GraphView
@@ -38,8 +38,8 @@ def _check_ops(nodes: Iterable[NodeDef], item: GraphItem, table: OpTable, functi
 
 
 def is_custom(op: str, item: GraphItem) -> bool:
-    """Is an op none of TensorFlow's: named by the user, or tfwave's own?"""
-    return op in item.custom_ops or op in OWN_OPS or op.startswith(STEP_MARKER_OP)
+    """Is an op of no known signature: named by the user, or one by which tfwave marks steps and groups?"""
+    return op in item.custom_ops or op == BARRIER_OP or op.startswith(STEP_MARKER_OP)
 
 
 def _check_calls(node: NodeDef, value: AttrValue | None, functions: Container[str]) -> None:

@@ -1,6 +1,6 @@
 """Which nodes of a training step descend from the loss's gradient, and which read and update variables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import PassError
@@ -33,7 +33,8 @@ class StepFlow:
 
         1. The forward pass is what its end follows from; weights are the variables that it reads.
         2. The gradient begins where the updates of as many weights as any follow from one node behind the forward
-           pass: at what stands for the gradient of the loss. Backward is that, and all that follows from it.
+           pass: at what stands for the gradient of the loss. Backward is that, and all that follows from it. Each
+           of several losses, as of a step in waves, is looked at by itself, with the weights that it follows from.
         3. What is made of the forward pass alone, such as the mask of a Relu, belongs to the forward pass, as it
            may run as soon as that does: it covers fewer weights, or all that takes it follows from a seed, which is
            made of no value of the forward pass.
@@ -53,15 +54,16 @@ class StepFlow:
 
 def _backward(tensors: StepTensors, variables: StepVariables) -> frozenset[int]:
     plain = DataFlow(tensors.step)
-    forward = plain.upstream(BoundaryFinder(tensors, variables, plain).find(()))
+    passes = [plain.upstream([end]) for end in BoundaryFinder(tensors, variables, plain).find(())]
+    forward = frozenset[int]().union(*passes)
     flow = DataFlow(tensors.step, _through_variables(tensors.step, variables, forward))
     weights = {name for name, nodes in variables.reads.items() if not forward.isdisjoint(nodes)}
     updates = [update for update in variables.updates if not weights.isdisjoint(update.variables)]
     if not updates:
         raise PassError("what it fetches updates no variable that its forward pass reads")
     covered = _covered(flow, _gradients(tensors, updates), forward)
-    sets = set(covered.values())
-    begins = [node for node, bits in covered.items() if _is_whole(bits, sets)]
+    own = {_bits(updates, variables, nodes) for nodes in passes}
+    begins = sorted({node for bits in own for node in _begins(covered, bits)})
     given = flow.downstream(forward)
     seeded = flow.downstream([node for node in begins if node not in given])
     more = [node for node in begins if not seeded.issuperset(covered.keys() & flow.fanouts[node])]
@@ -100,6 +102,18 @@ def _covered(flow: DataFlow, taken: Mapping[int, int], forward: frozenset[int]) 
         for source in flow.fanins[node] if node in covered else ():
             covered[source] = covered.get(source, 0) | covered[node]
     return {node: bits for node, bits in covered.items() if node not in forward}
+
+
+def _bits(updates: Sequence[Update], variables: StepVariables, nodes: frozenset[int]) -> int:
+    """Of the updates of weights that one loss follows from."""
+    read = {name for name, readers in variables.reads.items() if not nodes.isdisjoint(readers)}
+    return union(1 << n for n, update in enumerate(updates) if not read.isdisjoint(update.variables))
+
+
+def _begins(covered: Mapping[int, int], own: int) -> Iterator[int]:
+    """The nodes from which as many of some updates follow as from any."""
+    sets = {bits & own for bits in covered.values()} - {0}
+    return (node for node, bits in covered.items() if bits & own in sets and _is_whole(bits & own, sets))
 
 
 def _is_whole(bits: int, others: Iterable[int]) -> bool:

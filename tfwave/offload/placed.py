@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
-from tfwave.memory.pool.lives import Life, life, live_peak, traced_lives
+from tfwave.graph.marks import FETCH_OP, STASH_OP
+from tfwave.graph.view import GraphView
+from tfwave.memory.pool.lives import Beside, Life, life, live_peak, traced_lives
 from tfwave.memory.pool.placement import place_offline
 from tfwave.offload.step import TrainingStep
 from tfwave.plan.fingerprint import graph_print
@@ -23,7 +25,7 @@ def placed_section(bundle: Bundle, device: str | None = None) -> Memory:
         BundleError: as `captured_memory`.
     """
     found = captured_memory(bundle, device)
-    traced = traced_lives(found.memory)
+    traced = traced_lives(found.memory, copies_of(bundle.view))
     lives = [each for each in traced if each.bytes >= SMALLEST_SHARE * live_peak(traced)]
     placed = place_offline(lives)
     besides = max(1, found.memory.profile.resident + max(0, found.others or 0))
@@ -42,6 +44,19 @@ def placed_section(bundle: Bundle, device: str | None = None) -> Memory:
         least_bytes=peak,
         places=tuple(places),
         region_bytes=placed.size,
+    )
+
+
+def copies_of(view: GraphView) -> Beside:
+    """A copy out is done before the first op that waits for it; one back begins behind all that it waits for."""
+    names = view.names
+    return Beside(
+        behind={
+            names[n]: {names[f] for f in view.fanins[n]} for n, op in enumerate(view.ops) if op == FETCH_OP
+        },
+        before={
+            names[n]: {names[f] for f in view.fanouts[n]} for n, op in enumerate(view.ops) if op == STASH_OP
+        },
     )
 
 

@@ -33,6 +33,7 @@ from tfwave.graph.access import (
 )
 from tfwave.graph.flow_ops import ENTER_OPS, EXIT_OPS, MERGE_OPS, NEXT_OPS, SWITCH_OPS
 from tfwave.graph.item import GraphItem
+from tfwave.graph.marks import TICKET_OPS
 from tfwave.graph.names import TensorName, parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.signatures import is_custom
@@ -136,7 +137,8 @@ class ResourceSurvey:
             return _NONE if gives_handle(signature) else changes
         if node.op in FILE_READING_OPS:
             return reads
-        if not signature.is_stateful or node.op in STATELESS_OPS or self._table.calls_functions(node):
+        leaves_nothing = not signature.is_stateful or node.op in STATELESS_OPS | TICKET_OPS
+        if leaves_nothing or self._table.calls_functions(node):
             return _NONE
         if takes_handle(signature) or is_fresh(node) or _FOUND in node.op or is_random(signature):
             return _NONE

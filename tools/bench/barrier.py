@@ -156,7 +156,7 @@ def measure_steps(model: str, batch: int, repeats: int, ns_each: float) -> dict[
     job = measured(model, batch)
     with Ledger(ROOM, ROOM) as ledger:
         asking = job.life.instance()
-        _, placed = insert_barriers(asking, job.ready, ())
+        _, placed = insert_barriers(job.life, asking, job.ready, ())
         if not placed:
             raise SystemExit(f"the model {model} was optimized in another way the second time")
         ledger.add(ledger_job(job.ready.job, 0))

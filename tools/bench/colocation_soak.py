@@ -262,7 +262,7 @@ def soak(iterations: int, seed: int) -> dict[str, object]:
     for place, grouped in enumerate(plan.jobs):
         ready = found(grouped, steps[place].made)
         run = lives[place].instance()
-        _, placed = insert_barriers(run, ready, (batches[0],))
+        _, placed = insert_barriers(lives[place], run, ready, (batches[0],))
         _found(placed or None, lives[place])
         chance = random.Random(f"{seed} {grouped.name}")
         visitors.append(

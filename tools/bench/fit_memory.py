@@ -1,8 +1,9 @@
 """A step that is made to fit, beside the plain one: what its plan promised, what the pool gave, and what it costs.
 
 Each row is a model and a share of its plain peak; at 1 nothing is away, so that the row tells what the order alone
-costs. Both steps run in processes of their own with a large pool, their steps interleaved: seconds are the medians
-of the steps, and of the pairs' ratio. Grappler and oneDNN are off. Rows with a result in --out stay as they are.
+costs, by the control `edges` that it adds to its `ops`. Both steps run in processes of their own with a large pool,
+their steps interleaved: seconds are the medians of the steps, and of the pairs' ratio. Grappler and oneDNN are off.
+Rows with a result in --out stay as they are.
 
     tools/bench/fit_memory.py --model resnet=32 --model bert=16 --share 1 --share 0.6 --out fit_memory
 """
@@ -27,6 +28,7 @@ from tfwave.offload.section import memory_section
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.plan import Plan
+from tfwave.proto.tensorflow_pb2 import GraphDef
 from tools.bench.fitted_task import MODULE
 from tools.bench.limited import LARGE_POOL, Pools, Program, open_pools, run_steps
 from tools.bench.limited_models import LOSS, RESET, TRAIN
@@ -73,12 +75,18 @@ def _row(found: Pools, model: str, batch: int, share: float, steps: int) -> dict
     return row | {
         "fits": True,
         "promised": memory.peak_bytes,
+        "ops": len(captured.step.ops),
+        "edges": _control_edges(fitted) - _control_edges(graph),
         "away": {method: len(memory.away(method)) for method in ("offload", "recompute")},
         "peaks": [pairs[-1][0]["peak"], pairs[-1][1]["peak"]],
         "seconds": [statistics.median(one) for one in zip(*seconds, strict=True)],
         "ratio": statistics.median(made / plain for plain, made in seconds),
         "same_losses": all(plain["losses"] == made["losses"] for plain, made in pairs),
     }
+
+
+def _control_edges(graph: GraphDef) -> int:
+    return sum(text.startswith("^") for node in graph.node for text in node.input)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 The ways: `plain`; `order`, `offload`, `recompute`, `both` by a plan for the same batch, captured in a large pool;
 `halved`, the batch in two halves with one update; `grappler`, TensorFlow's own memory optimizer. Each trial is a
-process of its own, of five steps. A batch counts if all --repeats trials run; steps of a plan must give the losses
-of plain ones. Grappler, but in its own way, and oneDNN are off. Trials are in --out/trials.jsonl: a run goes on
-where it was stopped.
+process of its own, of --steps steps. A batch counts if all --repeats trials run; the first steps of a plan must
+give the losses of plain ones. Grappler, but in its own way, and oneDNN are off. Trials are in --out/trials.jsonl: a
+run goes on where it was stopped.
 
     tools/bench/largest_batch.py --model resnet --model vgg --model bert --model inception --model unet \
         --model lstm --pool 512 --out largest_batch
@@ -42,6 +42,7 @@ from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tools.bench import fitted_task, grappler_task, limited_task
+from tools.bench.fitted_modes import PLANNED, WAYS
 from tools.bench.limited import STEPS, Log, Pools, Program, largest, open_pools, outcome_of, run_steps
 from tools.bench.limited_models import HALVED, LOSS, RESET, TRAIN
 
@@ -49,6 +50,8 @@ GRID = 4
 MOST = 4096
 JOBS = (1, 2)
 """Plans leave the room that so many jobs in a pool would need: the first that runs counts."""
+
+_CASE = ("limit", "steps", "model", "way", "batch", "repeat")
 
 Fitting = Callable[[TrainingStep, int], Fit | None]
 
@@ -73,10 +76,7 @@ def _only(way: str) -> Fitting:
     return lambda step, limit: min(_tried(step, limit, way), key=lambda fit: fit.cost, default=None)
 
 
-FITTINGS: dict[str, Fitting] = {way: _only(way) for way in ("order", "offload", "recompute")} | {
-    "both": fit_step
-}
-WAYS = ("plain", *FITTINGS, "halved", "grappler")
+FITTINGS: dict[str, Fitting] = {way: _only(way) for way in PLANNED if way != "both"} | {"both": fit_step}
 
 
 @dataclass
@@ -86,12 +86,11 @@ class Work:
     pools: Pools
     limit: int
     repeats: int
+    steps: int
 
     def __post_init__(self) -> None:
         self._log = Log(self.pools.out / "trials.jsonl")
-        self.made = {
-            (t["limit"], t["model"], t["way"], t["batch"], t["repeat"]): t for t in self._log.lines()
-        }
+        self.made = {tuple(t[name] for name in _CASE): t for t in self._log.lines()}
 
     def row(self, model: str, way: str, start: float) -> dict[str, Any]:
         """The largest batch, and the peak and the median seconds of its steps."""
@@ -107,10 +106,9 @@ class Work:
 
     def trial(self, model: str, way: str, batch: int, repeat: int) -> dict[str, Any]:
         """What came of it, now or before."""
-        key = (self.limit, model, way, batch, repeat)
+        key = (self.limit, self.steps, model, way, batch, repeat)
         if key not in self.made:
-            names = ("limit", "model", "way", "batch", "repeat")
-            self.made[key] = dict(zip(names, key, strict=True)) | self._try(model, way, batch)
+            self.made[key] = dict(zip(_CASE, key, strict=True)) | self._try(model, way, batch)
             self._log.add(self.made[key])
         return self.made[key]
 
@@ -119,13 +117,14 @@ class Work:
         for program in self._programs(model, way, batch):
             try:
                 with self.pools.running(self.limit, program) as task:
-                    answer = run_steps(task, STEPS)
+                    answer = run_steps(task, self.steps)
             except EnforcerError as error:
                 found = {"outcome": outcome_of(error)}
                 continue
             losses = [loss for (loss,) in answer["losses"]]
-            same = losses == self._plain_losses(model, batch) if way in FITTINGS else None
-            outcome = "other losses" if same is False else "ok"
+            plain = self._plain_losses(model, batch) if way in FITTINGS else []
+            same = all(one == other for one, other in zip(losses, plain, strict=False))
+            outcome = "ok" if same else "other losses"
             return {"outcome": outcome, "peak": answer["peak"], "seconds": answer["seconds"]}
         return found
 
@@ -166,13 +165,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--way", action="append", choices=WAYS, help="all of them, if nothing says otherwise")
     parser.add_argument("--pool", type=int, default=512, metavar="MB")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of a trial")
     parser.add_argument("--sample", type=int, default=16, help="the batch from which the search is started")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     limit = given.pool * 1_000_000
     with open_pools(given.out) as pools:
-        work = Work(pools, limit, given.repeats)
+        work = Work(pools, limit, given.repeats, given.steps)
         for model in given.model:
             step = captured_step(load_bundle(pools.profile(model, given.sample) / "bundle")).step
             most = largest_batch(step, room(limit, 1))

@@ -10,6 +10,8 @@ tools/bench/record.py tick_tock            two waves in a limited pool: an hour,
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
 tools/bench/record.py background           a training on what others leave: minutes, and a quiet machine
+tools/bench/record.py largest_batch        the largest batches in a 512 MB pool, made to fit: hours, and quiet
+tools/bench/record.py fit_promises         verdicts of tfwave fit against what runs: an hour, and quiet
 tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
 tools/bench/record.py table1               the models of TicTac's Table 1 on such links: three hours
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
@@ -30,6 +32,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tools.bench.colocation_modes import MODES, SEQUENTIAL, SPLIT
+from tools.bench.fitted_modes import MODELS as FITTED_MODELS
+from tools.bench.fitted_modes import WAYS
 from tools.bench.table1 import TABLE
 
 HERE = Path(__file__).resolve().parent
@@ -109,6 +113,15 @@ RECORDS: dict[str, list[list[str]]] = {
     "keras_embedding": [["keras_embedding.py"]],
     "embedding": [["embedding.py"], *(["embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9"))],
     "placement": [["placement.py"]],
+    "largest_batch": [
+        [
+            *("largest_batch.py", "--model", model, "--way", way, "--pool", "512"),
+            *("--repeats", "5", "--steps", "50", "--out", "."),
+        ]
+        for model in FITTED_MODELS
+        for way in WAYS
+    ],
+    "fit_promises": [["fit_promises.py", "--model", model, "--out", "."] for model in FITTED_MODELS],
     "merged": [["merged.py", "--limit", "216MiB", "--job", "resnet=16", "--job", "bert=24", "--json"]],
     "tick_tock": [
         ["tick_tock.py", "--parts", "offset", "auto"],

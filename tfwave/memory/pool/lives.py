@@ -1,7 +1,7 @@
 """When a step takes which bytes, and until when."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tfwave.memory.pool.pools import ALIGNMENT
 from tfwave.memory.pool.step import moments
@@ -30,24 +30,49 @@ def life(op: str, size: int, born: int, dies: int) -> Life:
     return Life(op, size + -size % ALIGNMENT, born, max(dies, born + 1))
 
 
-def traced_lives(memory: StepMemory) -> tuple[Life, ...]:
+@dataclass(frozen=True)
+class Beside:
+    """Ops that run beside the others, as copies do, at another moment in each step.
+
+    Attributes:
+        behind: of those that may begin earlier than they were traced: the ops that they wait for.
+        before: of those that may end later: the ops that wait for them.
+    """
+
+    behind: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
+    before: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
+
+
+def traced_lives(memory: StepMemory, beside: Beside | None = None) -> tuple[Life, ...]:
     """Those of a traced step, in the order in which they begin, by the times of its ops.
 
     An op takes its outputs and its scratch when it begins. At its end its scratch is free, and what dies with it.
-    What outlives the step, such as a variable's new value, lies elsewhere.
+    What an op takes or holds that runs `beside` lasts as long as it may, in whichever step. What outlives the step,
+    such as a variable's new value, lies elsewhere.
     """
-    return tuple(sorted(_traced(memory), key=lambda found: (found.born, -found.bytes)))
+    return tuple(sorted(_traced(memory, beside or Beside()), key=lambda found: (found.born, -found.bytes)))
 
 
-def _traced(memory: StepMemory) -> Iterator[Life]:
+def _traced(memory: StepMemory, beside: Beside) -> Iterator[Life]:
     begins: dict[int, int] = {}
     ends: dict[int, int] = {}
     for moment, (op, is_begin) in enumerate(moments(memory)):
         (begins if is_begin else ends)[op] = moment
     ops = memory.profile.ops
+    runs = {op.node: number for number, op in enumerate(ops)}
+
+    def earliest(op: int) -> int:
+        waits = [ends[runs[name]] for name in beside.behind.get(ops[op].node, ()) if name in runs]
+        return min(max(waits), begins[op]) if waits else begins[op]
+
+    def latest(op: int) -> int:
+        waiting = [begins[runs[name]] for name in beside.before.get(ops[op].node, ()) if name in runs]
+        return max(min(waiting), ends[op]) if waiting else ends[op]
+
     for tensor in memory.tensors:
         if tensor.bytes and tensor.dies is not None:
-            yield life(ops[tensor.born].node, tensor.bytes, begins[tensor.born], ends[tensor.dies])
+            dies = max(latest(op) for op in (tensor.dies, *tensor.uses))
+            yield life(ops[tensor.born].node, tensor.bytes, earliest(tensor.born), dies)
     for number, op in enumerate(ops):
         if op.scratch:
             yield life(op.node, op.scratch, begins[number], ends[number])

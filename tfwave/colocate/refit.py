@@ -1,0 +1,62 @@
+"""A job that has no room beside others is made to fit, if it allows what that costs (Dymem)."""
+
+import logging
+from typing import Any
+
+from tfwave.bundle.bundle import Bundle
+from tfwave.colocate.job import Job
+from tfwave.errors import PlanError
+from tfwave.offload.captured import captured_step
+from tfwave.offload.question import Question
+from tfwave.passes.base import Transform
+from tfwave.passes.registry import find_pass
+from tfwave.plan.memory import OFFLOAD
+from tfwave.plan.plan import Plan
+from tfwave.runtime.stash import load_stash_ops, reserve_stash
+from tfwave.sizes import in_words
+
+_log = logging.getLogger("tfwave")
+
+
+def refitted(job: Job, bundle: Bundle, left: int) -> Transform:
+    """What makes the step of a job that was captured hold no more than `left` bytes, as `refit_plan` says.
+
+    Raises:
+        PlanError, BundleError: as `refit_plan`.
+        EnvironmentUnsupported: the stash cannot be had.
+    """
+    plan = refit_plan(job, bundle, left)
+    load_stash_ops()
+    reserve_stash([tensor.bytes for tensor in plan.memory.away(OFFLOAD)] if plan.memory else [])
+    make: Any = find_pass("fit_memory")
+    return make(plan)
+
+
+def refit_plan(job: Job, bundle: Bundle, left: int) -> Plan:
+    """How the step holds no more than `left` bytes; or as few as it can, as its groups may have room then.
+
+    Raises:
+        PlanError: it comes slower by more than the job allows.
+        BundleError: as `tfwave.offload.captured.captured_step`.
+    """
+    captured = captured_step(bundle)
+    question = Question(captured, None, max(1, left))
+    if question.least > left:
+        question = Question(captured, None, question.least)
+    memory = question.plan().memory
+    assert memory is not None
+    slower, most = memory.seconds / memory.plain_seconds - 1, job.fit_slowed_at_most or 0.0
+    if slower > most:
+        raise PlanError(
+            f"made to fit into {in_words(question.limit)} its step comes slower by {slower:.0%}, over its "
+            f"fit_slowed_at_most of {most:.0%}"
+        )
+    _log.info(
+        "tfwave: the job '%s' is made to fit: %d of its tensors are away, up to %s are held, %.0f%% slower "
+        "by the model",
+        job.name,
+        len(memory.tensors),
+        in_words(memory.peak_bytes),
+        slower * 100,
+    )
+    return question.plan()

@@ -1,0 +1,6 @@
+"""Which models are made to fit, and in which ways a batch can be larger than one that fits as it is."""
+
+MODELS = ("resnet", "vgg", "bert", "inception", "unet", "lstm")
+PLANNED = ("order", "offload", "recompute", "both")
+"""By a plan of `tfwave fit`."""
+WAYS = ("plain", *PLANNED, "halved", "grappler")
