@@ -81,7 +81,8 @@ def stepped(weight: Any) -> Callable[[Any, Any], Any]:
 class Job:
     """Tables on two devices, one of them in two shards, trained by `staged`."""
 
-    def __init__(self, steps: int, staleness: int = 0) -> None:
+    def __init__(self, steps: int, staleness: int = 0, items: Any = None) -> None:
+        """`items` are the variables of that table, on one device if left out."""
         self.weight = tf.Variable(tf.ones([4]))
         values = starts()
         self.users = ShardedVariable(
@@ -89,7 +90,7 @@ class Job:
         )
         variables = {
             "users": self.users,
-            "items": _on("CPU:2", values["items"]),
+            "items": _on("CPU:2", values["items"]) if items is None else items,
             "words": _on("CPU:1", values["words"]),
         }
         self.tables = {table: Table(variables[table], OPTIMIZERS[table]) for table in ROWS}

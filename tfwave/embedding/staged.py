@@ -34,9 +34,9 @@ class Staged:
     def __init__(self, step: Step, tables: Mapping[str, Table], staleness: int, steps: int) -> None:
         """Nothing is traced before the first call."""
         shards = [
-            Shard(name, shard.device, int(shard.shape[0]), table.width)
+            Shard(name, shard.device, *map(int, shard.shape), part=k if table.by_columns else 0)
             for name, table in tables.items()
-            for shard in table.shards
+            for k, shard in enumerate(table.shards)
         ]
         self._layout, self._steps = Layout(shards), steps
         self._functions = StepFunctions(step, Wire(tables, self._layout), staleness)

@@ -17,20 +17,29 @@ SETS = 4
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows of a table that lie in one variable: so many, of `width` numbers each, on a server's device."""
+    """Rows of a table that lie in one variable: so many, of `width` numbers each, on a server's device.
+
+    A table that is cut by columns has several parts: 0, 1, ... Each has all of its rows, in one shard.
+    """
 
     table: str
     server: str
     rows: int
     width: int
+    part: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of the part."""
+        return f"{self.table}[{self.part}]" if self.part else self.table
 
 
 class RowSets(NamedTuple):
     """What a batch asks of the tables; all are int32.
 
     Attributes:
-        positions: by table, for each id the place of its row among those of its width; shaped as the ids are. A
-            width's rows come in the order: early, then late ones, of each server, by shard and row.
+        positions: by part of a table, for each id the place of its row among those of its width; shaped as the
+            ids are. A width's rows come in the order: early, then late ones, of each server, by shard and row.
         wanted: by server: how many rows of each set are of each shard, as a matrix; then these rows, set by set,
             numbered inside their shards.
         picks: by width: at which places the first rows are, and then the rest.
@@ -45,7 +54,7 @@ class Layout:
     """The rows of all shards, numbered through: server by server, there by width, then as the shards came."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
-        """Of the shards of some tables, those of a table in the order of their rows."""
+        """Of the shards of some tables, those of a table in the order of their rows, or of its parts."""
         self.servers = tuple(sorted({shard.server for shard in shards}))
         self.widths = tuple(sorted({shard.width for shard in shards}))
         order = sorted(range(len(shards)), key=lambda k: (shards[k].server, shards[k].width, k))
@@ -57,33 +66,40 @@ class Layout:
         place = {k: place for place, k in enumerate(order)}
         self._bounds: dict[str, Any] = {}
         self._offsets: dict[str, Any] = {}
-        for table in dict.fromkeys(shard.table for shard in shards):
-            own = [k for k, shard in enumerate(shards) if shard.table == table]
+        self.parts: dict[str, list[str]] = {}
+        """Of each table, in the order of their columns."""
+        for part in dict.fromkeys((shard.table, shard.name) for shard in shards):
+            self.parts.setdefault(part[0], []).append(part[1])
+            own = [k for k, shard in enumerate(shards) if shard.name == part[1]]
             bounds = np.cumsum([0, *(shards[k].rows for k in own)])
-            self._bounds[table] = bounds
-            self._offsets[table] = self._starts[[place[k] for k in own]] - bounds[:-1]
+            self._bounds[part[1]] = bounds
+            self._offsets[part[1]] = self._starts[[place[k] for k in own]] - bounds[:-1]
 
     @property
     def tables(self) -> tuple[str, ...]:
-        return tuple(self._bounds)
+        return tuple(self.parts)
 
-    def width_of(self, table: str) -> int:
-        return next(shard.width for shard in self.shards if shard.table == table)
+    def width_of(self, part: str) -> int:
+        return next(shard.width for shard in self.shards if shard.name == part)
 
     def places(self, server: str) -> tuple[int, ...]:
         """Of the shards on a server."""
         return tuple(place for place, shard in enumerate(self.shards) if shard.server == server)
 
     def numbers(self, ids: Mapping[str, Any]) -> dict[str, Any]:
-        """The numbers of the rows that a batch asks for, shaped as the ids are, by table.
+        """The numbers of the rows that a batch asks for, shaped as the ids are, by part of a table.
 
         Raises:
             TfwaveError: an id that is no row of its table; names it.
         """
-        return {table: self._numbers_of(table, np.asarray(ids[table])) for table in self.tables}
+        return {
+            part: self._numbers_of(table, part, np.asarray(ids[table]))
+            for table, parts in self.parts.items()
+            for part in parts
+        }
 
-    def _numbers_of(self, table: str, ids: Any) -> Any:
-        bounds, offsets = self._bounds[table], self._offsets[table]
+    def _numbers_of(self, table: str, part: str, ids: Any) -> Any:
+        bounds, offsets = self._bounds[part], self._offsets[part]
         wrong = (ids < 0) | (ids >= bounds[-1])
         if wrong.any():
             raise TfwaveError(
@@ -125,9 +141,9 @@ class Layout:
 
 
 def _shaped(flat: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers that come one after the other, by table, shaped as the ids are."""
-    parts = np.split(flat, np.cumsum([numbers.size for numbers in batch.values()])[:-1])
-    return {table: part.reshape(batch[table].shape) for table, part in zip(batch, parts, strict=True)}
+    """Numbers that come one after the other, by part of a table, shaped as the ids are."""
+    pieces = np.split(flat, np.cumsum([numbers.size for numbers in batch.values()])[:-1])
+    return {part: piece.reshape(batch[part].shape) for part, piece in zip(batch, pieces, strict=True)}
 
 
 def _among(rows: Any, others: Any) -> Any:

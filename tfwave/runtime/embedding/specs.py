@@ -40,7 +40,11 @@ def signature_of(layout: Layout, spec: Any) -> Any:
     tensorflow: Any = import_module("tensorflow")
     ids, batch = spec
     vector = tensorflow.TensorSpec([None], tensorflow.int32)
-    positions = {table: tensorflow.TensorSpec(ids[table].shape, tensorflow.int32) for table in layout.tables}
+    positions = {
+        part: tensorflow.TensorSpec(ids[table].shape, tensorflow.int32)
+        for table, parts in layout.parts.items()
+        for part in parts
+    }
     return RowSets(positions, (vector,) * len(layout.servers), (vector,) * len(layout.widths)), batch
 
 

@@ -103,24 +103,44 @@ class Asked:
 
     def look_up(self, pulled: Pulled) -> tuple[dict[str, Any], list[Any]]:
         """By table the rows of its ids, shaped [*ids.shape, width]; and by width the rows, each once."""
-        tensorflow, widths = self._tf, self._layout.widths
+        tensorflow = self._tf
         rows = [
-            tensorflow.concat([*pulled.rows[EARLY][k], *pulled.rows[LATE][k]], 0) for k in range(len(widths))
+            tensorflow.concat([*pulled.rows[EARLY][k], *pulled.rows[LATE][k]], 0)
+            for k in range(len(self._layout.widths))
         ]
-        column = {table: widths.index(self._layout.width_of(table)) for table in self._layout.tables}
-        return {t: tensorflow.gather(rows[column[t]], self._sets.positions[t]) for t in column}, rows
+        return {table: self._embedded(parts, rows) for table, parts in self._layout.parts.items()}, rows
+
+    def _embedded(self, parts: Sequence[str], rows: Sequence[Any]) -> Any:
+        """The rows of a table's ids: the columns of its parts side by side."""
+        tensorflow, layout = self._tf, self._layout
+        found = [
+            tensorflow.gather(rows[layout.widths.index(layout.width_of(part))], self._sets.positions[part])
+            for part in parts
+        ]
+        return found[0] if len(found) == 1 else tensorflow.concat(found, -1)
 
     def summed(self, gradients: Mapping[str, Any], rows: Sequence[Any]) -> list[Any]:
         """By width the gradient of each row, summed over the ids that ask for it."""
-        tensorflow = self._tf
+        tensorflow, positions = self._tf, self._sets.positions
+        of_parts = self._of_parts(gradients)
         sums: list[Any] = []
         for column, width in enumerate(self._layout.widths):
-            tables = [t for t in self._layout.tables if self._layout.width_of(t) == width]
-            flat = tensorflow.concat([tensorflow.reshape(gradients[t], [-1, width]) for t in tables], 0)
-            places = tensorflow.concat([tensorflow.reshape(self._sets.positions[t], [-1]) for t in tables], 0)
+            parts = [part for part in of_parts if self._layout.width_of(part) == width]
+            flat = tensorflow.concat([tensorflow.reshape(of_parts[part], [-1, width]) for part in parts], 0)
+            places = tensorflow.concat([tensorflow.reshape(positions[part], [-1]) for part in parts], 0)
             count = tensorflow.shape(rows[column])[0]
             sums.append(tensorflow.math.unsorted_segment_sum(flat, places, count))
         return sums
+
+    def _of_parts(self, gradients: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of tables, by the parts that have their columns."""
+        found: dict[str, Any] = {}
+        for table, parts in self._layout.parts.items():
+            widths = [self._layout.width_of(part) for part in parts]
+            whole = [gradients[table]]
+            split = whole if len(parts) == 1 else self._tf.split(gradients[table], widths, -1)
+            found |= dict(zip(parts, split, strict=True))
+        return found
 
     def push(self, sums: Sequence[Any], *chosen: int, behind: Sequence[Any] = ()) -> None:
         """Send each server the gradients of the chosen sets, in one tensor, and update these rows there.
