@@ -82,7 +82,7 @@ class Job:
     """Tables on two devices, one of them in two shards, trained by `staged`."""
 
     def __init__(self, steps: int, staleness: int = 0, items: Any = None) -> None:
-        """`items` are the variables of that table, on one device if left out."""
+        """`items` is that table, whole on one device if left out."""
         self.weight = tf.Variable(tf.ones([4]))
         values = starts()
         self.users = ShardedVariable(
@@ -90,10 +90,12 @@ class Job:
         )
         variables = {
             "users": self.users,
-            "items": _on("CPU:2", values["items"]) if items is None else items,
+            "items": _on("CPU:2", values["items"]),
             "words": _on("CPU:1", values["words"]),
         }
         self.tables = {table: Table(variables[table], OPTIMIZERS[table]) for table in ROWS}
+        if items is not None:
+            self.tables["items"] = items
         self.staged = staged(stepped(self.weight), self.tables, staleness=staleness, steps=steps)
         self.losses: list[float] = []
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.embedding_job import Job, Plain, ShardedVariable, batches, dataset, starts
+from tests.numerics.embedding_job import OPTIMIZERS, Job, Plain, ShardedVariable, batches, dataset, starts
 from tfwave.embedding import SGD, Table
 from tfwave.errors import TfwaveError
 
@@ -45,7 +45,7 @@ def plain() -> Plain:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_table_has_the_same_bits_however_it_lies(layout: str, plain: Plain, tmp_path: Path) -> None:
     """Also in a checkpoint, in which it is one plain variable, and so are its slots."""
-    job = Job(4, items=LAYOUTS[layout](starts()["items"]))
+    job = Job(4, items=Table(LAYOUTS[layout](starts()["items"]), OPTIMIZERS["items"]))
     job.train(batches(24))
     assert job.losses == plain.losses
     assert {job.state()[name] == plain.state()[name] for name in ("weight", "users", "words")} == {True}
@@ -57,7 +57,7 @@ def test_a_table_has_the_same_bits_however_it_lies(layout: str, plain: Plain, tm
     tf.train.Checkpoint(items=read).restore(saved).assert_consumed()
     assert read.rows.numpy().tobytes() == plain.state()["items"]
     assert read.accumulator.numpy().tobytes() == plain.state()["items slot"]
-    other = Job(4, items=columns(np.zeros((40, 4), np.float32))).tables["items"]
+    other = Table(columns(np.zeros((40, 4), np.float32)), OPTIMIZERS["items"])
     tf.train.Checkpoint(items=other.module).restore(saved).assert_consumed()
     assert np.concatenate(other.shards, 1).tobytes() == plain.state()["items"]
 

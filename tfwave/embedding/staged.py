@@ -38,7 +38,7 @@ class Staged:
             for name, table in tables.items()
             for k, shard in enumerate(table.shards)
         ]
-        self._layout, self._steps = Layout(shards), steps
+        self._tables, self._layout, self._steps = tables, Layout(shards), steps
         self._functions = StepFunctions(step, Wire(tables, self._layout), staleness)
 
     def calls(self, dataset: Any) -> Iterator[Call]:
@@ -73,7 +73,8 @@ class Staged:
 
     def _drawn(self, dataset: Any) -> Iterator[tuple[dict[str, Any], Any]]:
         for ids, batch in dataset:
-            yield self._layout.numbers({table: ids[table].numpy() for table in ids}), batch
+            rows = {name: table.numbers(ids[name].numpy(), batch) for name, table in self._tables.items()}
+            yield self._layout.numbers(rows), batch
 
     def _call(self, batches: Sequence[tuple[dict[str, Any], Any]], spec: Any) -> Call:
         sets = self._layout.row_sets([numbers for numbers, _ in batches])

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, cast
 
+import numpy as np
+
 from tfwave.errors import TfwaveError
 from tfwave.runtime.embedding.columns import as_one
+from tfwave.runtime.embedding.dynamic import Dynamic, Rows, begin_anew
 from tfwave.runtime.embedding.optimizers import RowOptimizer
 
 _MATRIX = 2
@@ -24,12 +27,13 @@ class Table:
     Evaluation and export read the first two with `tf.nn.embedding_lookup`, the third one variable by variable.
     """
 
-    def __init__(self, variable: Any, optimizer: RowOptimizer) -> None:
+    def __init__(self, variable: Any, optimizer: RowOptimizer, *, dynamic: Dynamic | None = None) -> None:
         """Make the optimizer's slots, each beside its rows, on the same device.
 
         Args:
             variable: float32; see above.
             optimizer: `SGD` or `Adagrad` of this package.
+            dynamic: given for a table whose ids are not the numbers of its rows.
 
         Raises:
             TfwaveError: a variable of another shape or type, columns of unlike lengths, or 2**31 rows or more.
@@ -50,6 +54,49 @@ class Table:
             setattr(self.module, slot, self._joined(parts, slot))
         self.slots = tuple(zip(*slots, strict=True)) if slots else ((),) * len(self.shards)
         """For each shard its slots."""
+        self._kept = Rows(dynamic, self.rows) if dynamic else None
+        if self._kept:
+            self.module.ids = self._kept.in_checkpoints()
+
+    def numbers(self, ids: Any, batch: Any) -> Any:
+        """The rows of a batch's ids, shaped as these are; of a dynamic table, new ids get rows."""
+        return self._kept.of(ids, batch) if self._kept else ids
+
+    def ids(self) -> tuple[Any, Any]:
+        """Of a dynamic table the ids that have rows of their own, and these rows: what an export looks ids up by.
+
+        Raises:
+            TfwaveError: the table is not dynamic.
+        """
+        return self._needed().residents.ids()
+
+    def evict(self, keep: int) -> int:
+        """Free the rows of a dynamic table, of all but the ids that are worth most, and begin them anew.
+
+        Call it behind ``coordinator.join()``, when no call is under way or prepared: those know ids by their rows.
+
+        Args:
+            keep: how many ids keep their rows.
+
+        Returns:
+            How many rows were freed.
+
+        Raises:
+            TfwaveError: the table is not dynamic.
+        """
+        kept = self._needed()
+        freed = kept.residents.evict(keep)
+        shape = (len(freed), self.width)
+        starts = [np.full(shape, start, np.float32) for start in self.optimizer.slots.values()]
+        held = (self.shards, *zip(*self.slots, strict=True))
+        for shards, values in zip(held, (np.asarray(kept.initial(shape), np.float32), *starts), strict=True):
+            begin_anew(shards, freed, values, by_columns=self.by_columns)
+        return len(freed)
+
+    def _needed(self) -> Rows:
+        if not self._kept:
+            raise TfwaveError("the table has a row for each of its ids: give it dynamic=Dynamic(...)")
+        return self._kept
 
     def _joined(self, parts: Sequence[Any], name: str) -> Any:
         if self.by_columns:
