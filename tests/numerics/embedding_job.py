@@ -120,7 +120,7 @@ class Job:
 class Plain:
     """The same without tfwave: whole variables, a step at a time; rows are read `old` updates too early.
 
-    The first batch of each `steps` is read up to date.
+    But not before the first update of each `steps`.
     """
 
     def __init__(self, steps: int = 1, old: int = 0) -> None:
@@ -139,13 +139,15 @@ class Plain:
         return {table: tf.TensorSpec(shape) for table, shape in shapes.items()}
 
     def train(self, found: Sequence[Any]) -> None:
-        read: Any = None
+        read: dict[int, Any] = {}
         for k, (ids, batch) in enumerate(found):
-            fresh = self._old == 0 or k % self._steps == 0
-            embedded = self._embedded(ids) if fresh else read
-            if k + 1 < len(found):
-                read = self._embedded(found[k + 1][0])
-            self.losses.append(float(self._update(embedded, ids, batch)))
+            behind = range(k, min(k + self._old + 1, len(found)))
+            read |= {j: self._embedded(found[j][0]) for j in behind if self._read_at(j) == k}
+            self.losses.append(float(self._update(read.pop(k), ids, batch)))
+
+    def _read_at(self, batch: int) -> int:
+        """Before which update a batch's rows are read."""
+        return batch - min(self._old, batch % self._steps)
 
     def _embedded(self, ids: Any) -> Any:
         return {table: tf.gather(self.tables[table], ids[table]) for table in ROWS}

@@ -106,8 +106,8 @@ def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps
        tensor, for all tables; so do the gradients, summed over ids.
     2. With `staleness=0` results are those of one step after the other, bit for bit: rows that the next batch reads
        too are updated first, and sent then; all others are sent before, and updated behind.
-    3. With `staleness=1` all rows of a batch are sent before the batch in front of it is done, and so lack its
-       update; those of the first batch of a call lack none.
+    3. With `staleness=k` all rows of a batch are sent while the k-th batch before it computes, and so lack the
+       updates of k batches; none of those before the call, with which its first batches begin.
     4. A call begins and ends with the tables up to date. Evaluate, save and restore between calls, behind
        ``coordinator.join()``: no row is under way then. A checkpoint behind n batches goes on with
        ``dataset.skip(n)``.
@@ -121,16 +121,19 @@ def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps
             dataset has beside the ids; returns anything in tensors, and a dict of the gradients of these rows. It
             is traced without AutoGraph, and reads and changes the tables in no other way.
         tables: by the names that the dataset's ids have.
-        staleness: 0 or 1.
+        staleness: by how many updates rows may be old; fewer than `steps`.
         steps: how many in one call. The rows of its first batch travel while nothing computes.
 
     Raises:
-        TfwaveError: another staleness, no step, no table, or a variable that is in two tables.
+        TfwaveError: such a staleness is not possible, no step, no table, or a variable that is in two tables.
     """
-    if staleness not in (0, 1):
-        raise TfwaveError(f"rows can be 0 or 1 updates old, not {staleness}")
     if steps < 1:
         raise TfwaveError(f"a call cannot make {steps} steps: give at least 1")
+    if not 0 <= staleness < steps:
+        raise TfwaveError(
+            f"rows of a call of {steps} steps can be 0 to {steps - 1} updates old, not {staleness}: "
+            "give it more steps"
+        )
     if not tables:
         raise TfwaveError(
             "there is no table: give at least one, by the name that its ids have in the dataset"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from itertools import zip_longest
 from typing import Any
 
 from tfwave.errors import TfwaveError
@@ -24,6 +23,7 @@ class StepFunctions:
     def __init__(self, step: Step, wire: Wire, staleness: int) -> None:
         """`step` takes embedded rows by table, and a batch; it returns its result, and gradients by table."""
         self._step, self._wire, self._staleness = step, wire, staleness
+        self._early = (EARLY, LATE) if staleness else (EARLY,)
         self._functions: dict[tuple[int, str], Any] = {}
 
     def of(self, count: int, spec: Any) -> Any:
@@ -48,18 +48,18 @@ class StepFunctions:
         """
         tensorflow: Any = import_module("tensorflow")
         asked = [self._wire.asked(sets) for sets, _ in batches]
-        pulled = asked[0].pull(EARLY, LATE)
+        ahead = max(1, self._staleness)
+        pulled = [own.pull(EARLY, LATE) for own in asked[:ahead]]
         results: list[Any] = []
-        for own, behind, (_, batch) in zip_longest(asked, asked[1:], batches):
-            ahead = behind.pull(*(EARLY, LATE) if self._staleness else (EARLY,)) if behind else pulled
-            embedded, rows = own.look_up(pulled)
+        for k, (own, (_, batch)) in enumerate(zip(asked, batches, strict=True)):
+            pulled += [then.pull(*self._early) for then in asked[k + ahead : k + ahead + 1]]
+            embedded, rows = own.look_up(pulled[k])
             result, gradients = self._step(embedded, batch)
             sums = own.summed(_checked(gradients, embedded), rows)
-            if behind is None or self._staleness:
+            if self._staleness or k + 1 == len(batches):
                 own.push(sums, FIRST, REST)
-                pulled = ahead
             else:
-                pulled = ahead | _handed_over(own, sums, behind)
+                pulled[k + 1] |= _handed_over(own, sums, asked[k + 1])
             results.append(result)
         if len(batches) > 1:
             check_draws(tensorflow.compat.v1.get_default_graph())
