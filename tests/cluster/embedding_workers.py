@@ -16,13 +16,15 @@ def _variable(server: int, shape: tuple[int, int]) -> Any:
         return tf.Variable(tf.zeros(shape))
 
 
-def _tables() -> dict[str, Table]:
-    """By rows, by columns and whole."""
+def _tables(strategy: Any) -> dict[str, Table]:
+    """By rows, by columns, and whole, wherever the strategy has put it."""
     by_rows = [_variable(0, (4, 2)), _variable(1, (2, 2))]
+    with strategy.scope():
+        whole = Table(tf.Variable(tf.zeros((ROWS, 2))), Adagrad(0.1, 0.0))
     return {
         "rows": Table(tf.__internal__.distribute.ShardedVariable(by_rows, name="rows"), SGD(0.5)),
         "columns": Table([_variable(0, (ROWS, 1)), _variable(1, (ROWS, 2))], Adagrad(0.1, 0.0)),
-        "whole": Table(_variable(1, (ROWS, 2)), SGD(0.25)),
+        "whole": whole,
     }
 
 
@@ -39,19 +41,20 @@ def _step(embedded: Any, batch: Any) -> Any:
     return batch, {table: tf.ones_like(rows) for table, rows in embedded.items()}
 
 
-def ledger(strategy: Any, staleness: int) -> dict[str, bool]:
+def ledger(strategy: Any, staleness: int, hot_bytes: int = 0) -> dict[str, bool]:
     """Whether each gradient of each batch came to its row once."""
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    tables, (data, counts) = _tables(), _data()
-    for call in staged(_step, tables, steps=3, staleness=staleness).calls(data):
+    tables, (data, counts) = _tables(strategy), _data()
+    for call in staged(_step, tables, steps=3, staleness=staleness, hot_bytes=hot_bytes).calls(data):
         coordinator.schedule(call.function, args=call.args)
     coordinator.join()
     rows = np.concatenate([shard.numpy() for shard in tables["rows"].shards])
-    accumulators = np.concatenate([slots[0].numpy() for slots in tables["columns"].slots], 1)
+    squares = {
+        t: np.concatenate([own[0].numpy() for own in tables[t].slots], 1) for t in ("columns", "whole")
+    }
     return {
         "rows": bool(np.all(rows == -0.5 * counts["rows"].sum(0)[:, None])),
-        "columns": bool(np.all(accumulators == (counts["columns"] ** 2).sum(0)[:, None])),
-        "whole": bool(np.all(tables["whole"].shards[0].numpy() == -0.25 * counts["whole"].sum(0)[:, None])),
+        **{t: bool(np.all(own == (counts[t] ** 2).sum(0)[:, None])) for t, own in squares.items()},
     }
 
 

@@ -16,9 +16,10 @@ def both() -> Iterator[ChiefCluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("staleness", [0, 1])
-def test_no_gradient_is_lost_or_applied_twice(both: ChiefCluster, staleness: int) -> None:
-    assert both.chief.run("ledger", staleness=staleness) == ALL
+@pytest.mark.parametrize("options", [{"staleness": 0}, {"staleness": 2}, {"staleness": 0, "hot_bytes": 80}])
+def test_no_gradient_is_lost_or_applied_twice(both: ChiefCluster, options: dict[str, int]) -> None:
+    """Also of rows that both workers keep during a call."""
+    assert both.chief.run("ledger", **options) == ALL
 
 
 def test_nor_is_one_when_a_worker_is_killed_between_calls(both: ChiefCluster) -> None:

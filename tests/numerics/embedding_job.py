@@ -81,7 +81,7 @@ def stepped(weight: Any) -> Callable[[Any, Any], Any]:
 class Job:
     """Tables on two devices, one of them in two shards, trained by `staged`."""
 
-    def __init__(self, steps: int, staleness: int = 0, items: Any = None) -> None:
+    def __init__(self, steps: int, staleness: int = 0, items: Any = None, hot_bytes: int = 0) -> None:
         """`items` is that table, whole on one device if left out."""
         self.weight = tf.Variable(tf.ones([4]))
         values = starts()
@@ -96,7 +96,9 @@ class Job:
         self.tables = {table: Table(variables[table], OPTIMIZERS[table]) for table in ROWS}
         if items is not None:
             self.tables["items"] = items
-        self.staged = staged(stepped(self.weight), self.tables, staleness=staleness, steps=steps)
+        self.staged = staged(
+            stepped(self.weight), self.tables, staleness=staleness, steps=steps, hot_bytes=hot_bytes
+        )
         self.losses: list[float] = []
 
     def train(self, found: Sequence[Any]) -> None:

@@ -31,15 +31,14 @@ class Call:
 class Staged:
     """The functions of a step, one for each number of batches; see `staged`."""
 
-    def __init__(self, step: Step, tables: Mapping[str, Table], staleness: int, steps: int) -> None:
+    def __init__(
+        self, step: Step, tables: Mapping[str, Table], staleness: int, steps: int, hot_bytes: int
+    ) -> None:
         """Nothing is traced before the first call."""
-        shards = [
-            Shard(name, shard.device, *map(int, shard.shape), part=k if table.by_columns else 0)
-            for name, table in tables.items()
-            for k, shard in enumerate(table.shards)
-        ]
+        shards = _shards(tables)
+        self._hot_bytes = hot_bytes
         self._tables, self._layout, self._steps = tables, Layout(shards), steps
-        self._functions = StepFunctions(step, Wire(tables, self._layout), staleness)
+        self._functions = StepFunctions(step, Wire(tables, self._layout), staleness, keeps=hot_bytes > 0)
 
     def calls(self, dataset: Any) -> Iterator[Call]:
         """Each batch of a dataset once, in order, some in each call; the last call has what is left.
@@ -77,13 +76,31 @@ class Staged:
             yield self._layout.numbers(rows), batch
 
     def _call(self, batches: Sequence[tuple[dict[str, Any], Any]], spec: Any) -> Call:
-        sets = self._layout.row_sets([numbers for numbers, _ in batches])
+        sets = self._layout.row_sets([numbers for numbers, _ in batches], self._hot_bytes)
         pairs = zip(sets, batches, strict=True)
         prepared = tuple((tensors_of(rows), batch) for rows, (_, batch) in pairs)
         return Call(self._functions.of(len(batches), spec), (prepared,), len(batches))
 
 
-def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps: int = 8) -> Staged:
+def _shards(tables: Mapping[str, Table]) -> list[Shard]:
+    kinds = list(dict.fromkeys(table.optimizer for table in tables.values()))
+    return [
+        Shard(
+            name,
+            shard.device,
+            *map(int, shard.shape),
+            part=k if table.by_columns else 0,
+            kind=kinds.index(table.optimizer),
+            slots=len(table.optimizer.slots),
+        )
+        for name, table in tables.items()
+        for k, shard in enumerate(table.shards)
+    ]
+
+
+def staged(
+    step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps: int = 8, hot_bytes: int = 0
+) -> Staged:
     """Let the steps of a custom loop overlap: while one computes, the servers send the rows of the next.
 
     The step gets rows instead of ids, and gives their gradients back; all else of it, as the update of dense
@@ -112,6 +129,12 @@ def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps
        ``coordinator.join()``: no row is under way then. A checkpoint behind n batches goes on with
        ``dataset.skip(n)``.
     5. The coordinator keeps all calls that are scheduled: join it from time to time where a dataset has no end.
+    6. With `hot_bytes` a row that several batches of a call have travels to the worker once in it: with its slots,
+       to be kept until the call ends. Each step updates its copy there, and the row on its server by the same
+       gradient, so that nothing is lost with the copy, and with `staleness=0` bits are the same. Kept are the rows
+       that most of the call's batches have, as many as fit: the share m_G / (m_G + m_H) of sec. 6.1.3, with m_G
+       bytes on a worker and m_H on the servers. These own all rows: what other workers do to a kept one is seen in
+       the next call.
 
     With several workers the steps of each are as said, and those of others come in between, as asynchronous
     training has it.
@@ -123,6 +146,7 @@ def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps
         tables: by the names that the dataset's ids have.
         staleness: by how many updates rows may be old; fewer than `steps`.
         steps: how many in one call. The rows of its first batch travel while nothing computes.
+        hot_bytes: on a worker, for rows that it keeps during a call.
 
     Raises:
         TfwaveError: such a staleness is not possible, no step, no table, or a variable that is in two tables.
@@ -134,6 +158,8 @@ def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps
             f"rows of a call of {steps} steps can be 0 to {steps - 1} updates old, not {staleness}: "
             "give it more steps"
         )
+    if hot_bytes < 0:
+        raise TfwaveError(f"a worker cannot keep {hot_bytes} bytes of rows: give at least 0")
     if not tables:
         raise TfwaveError(
             "there is no table: give at least one, by the name that its ids have in the dataset"
@@ -147,4 +173,4 @@ def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps
                     f"tables '{other}' and '{name}' have the same variable: put the ids of both into one tensor, "
                     "for one table"
                 )
-    return Staged(step, tables, staleness, steps)
+    return Staged(step, tables, staleness, steps, hot_bytes)

@@ -1,14 +1,15 @@
 """Steps of a recommendation model whose embedding tables lie on parameter servers, at a set rate of the network.
 
-Four jobs of the same seed, trained in turn on the same batches, one after the other in interleaved blocks:
+Five jobs of the same seed, trained in turn on the same batches, one after the other in interleaved blocks:
 
     stock       each table looked up by itself, repeated ids and all
     unique      `tfwave.embedding`, a step a call: each row once, all tables in one tensor
     staged      several steps a call, exact
-    stale       the same, with rows one update old
+    hot         the same, with rows that a call needs again kept on the worker, in 64 MiB
+    stale       as staged, with rows one update old
 
 The first block of each, with its trace, is not counted. Afterwards losses are compared: with one worker those of
-the first three must be equal bit for bit. Tables lie whole, dealt out over the servers in turn. With several
+the first four must be equal bit for bit. Tables lie whole, dealt out over the servers in turn. With several
 workers the seconds of a step are those of all batches, divided by how many these are.
 
     tools/bench/embedding.py                26 tables, 2048 samples, 64 wide, 1 Gbit/s, DLRM-like

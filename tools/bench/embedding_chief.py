@@ -1,4 +1,4 @@
-"""The chief of four like jobs with tables on parameter servers, as a task of `embedding.py`.
+"""The chief of five like jobs with tables on parameter servers, as a task of `embedding.py`.
 
 Asked {"do": "start", "cluster": {job: [address]}, "model": a name of `recommenders.MODELS`, "most_rows": int,
 "width": int, "batch": int, "steps": int}, it makes the jobs. Then, as often as asked:
@@ -15,13 +15,14 @@ from tools.bench.obeying import obey
 from tools.bench.recommenders import MODELS as RECOMMENDERS
 
 MODULE = "tools.bench.embedding_chief"
-MODES = ("stock", "unique", "staged", "stale")
+MODES = ("stock", "unique", "staged", "hot", "stale")
 CARDINALITIES = (1460, 583, 10**7, 2 * 10**6, 305, 24, 12517, 633, 3, 93145, 5683, 8 * 10**6, 3194, 27, 14992)
 CARDINALITIES += (5 * 10**6, 10, 5652, 2173, 4, 7 * 10**6, 18, 15, 286181, 105, 142572)
 """Of Criteo's features."""
 _ZIPF = 1.1
 _RATE = 0.05
 _DENSE = 13
+_HOT_BYTES = 2**26
 
 
 class Chief:
@@ -106,7 +107,8 @@ class Chief:
         if mode == "stock":
             return self._stock(step, tables)
         staleness, steps = int(mode == "stale"), 1 if mode == "unique" else self._steps
-        train = staged(step, tables, staleness=staleness, steps=steps)
+        hot = _HOT_BYTES if mode == "hot" else 0
+        train = staged(step, tables, staleness=staleness, steps=steps, hot_bytes=hot)
 
         def run(data: Any) -> list[float]:
             remote = [self._coordinator.schedule(c.function, args=c.args) for c in train.calls(data)]

@@ -45,7 +45,8 @@ def signature_of(layout: Layout, spec: Any) -> Any:
         for table, parts in layout.parts.items()
         for part in parts
     }
-    return RowSets(positions, (vector,) * len(layout.servers), (vector,) * len(layout.widths)), batch
+    by_column = (vector,) * len(layout.widths)
+    return RowSets(positions, (vector,) * len(layout.servers), by_column, by_column, by_column), batch
 
 
 def tensors_of(sets: RowSets) -> RowSets:

@@ -147,7 +147,8 @@ def _check(shards: Sequence[Any], *, by_columns: bool) -> None:
 
 def _beside(shard: Any, name: str, start: float) -> Any:
     tensorflow: Any = import_module("tensorflow")
-    with tensorflow.device(shard.device):
+    strategy = tensorflow.distribute.get_strategy()  # in its scope it would deal slots out over servers
+    with strategy.extended.colocate_vars_with(shard), tensorflow.device(shard.device):
         return tensorflow.Variable(tensorflow.fill(shard.shape, start), trainable=False, name=name)
 
 
