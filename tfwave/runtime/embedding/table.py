@@ -38,9 +38,10 @@ class Table:
         Raises:
             TfwaveError: a variable of another shape or type, columns of unlike lengths, or 2**31 rows or more.
         """
-        self.shards, self.by_columns = _shards_of(variable)
-        """The variables that hold the rows, in their order; and whether each has some columns of all rows, and not
-        all columns of some rows."""
+        self.by_columns: bool = isinstance(variable, list | tuple)
+        """Whether each of `shards` has some columns of all rows, and not all columns of some rows."""
+        self.shards: tuple[Any, ...] = _shards_of(variable)
+        """The variables that hold the rows, in their order."""
         _check(self.shards, by_columns=self.by_columns)
         self.optimizer = optimizer
         self.module: Any = import_module("tensorflow").Module()
@@ -119,11 +120,10 @@ def _sharded() -> Any:
     return tensorflow.__internal__.distribute.ShardedVariable
 
 
-def _shards_of(variable: Any) -> tuple[tuple[Any, ...], bool]:
-    """Of a table its variables, and whether they are columns."""
+def _shards_of(variable: Any) -> tuple[Any, ...]:
     if isinstance(variable, list | tuple):
-        return tuple(cast("Sequence[Any]", variable)), True
-    return tuple(variable.variables) if isinstance(variable, _sharded()) else (variable,), False
+        return tuple(cast("Sequence[Any]", variable))
+    return tuple(variable.variables) if isinstance(variable, _sharded()) else (variable,)
 
 
 def _check(shards: Sequence[Any], *, by_columns: bool) -> None:
