@@ -94,7 +94,7 @@ class Residents:
         Raises:
             TfwaveError: it has rows that there are not.
         """
-        with np.load(BytesIO(written), allow_pickle=False) as kept:
+        with np.load(BytesIO(written)) as kept:
             rows = kept["rows"]
             if len(rows) and rows[-1] >= self.capacity:
                 raise TfwaveError(f"row {rows[-1]} is kept, of a table with a capacity of {self.capacity}")
