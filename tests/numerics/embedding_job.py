@@ -81,7 +81,8 @@ def stepped(weight: Any) -> Callable[[Any, Any], Any]:
 class Job:
     """Tables on two devices, one of them in two shards, trained by `staged`."""
 
-    def __init__(self, steps: int, staleness: int = 0) -> None:
+    def __init__(self, steps: int, staleness: int = 0, items: Any = None, hot_bytes: int = 0) -> None:
+        """`items` is that table, whole on one device if left out."""
         self.weight = tf.Variable(tf.ones([4]))
         values = starts()
         self.users = ShardedVariable(
@@ -93,7 +94,11 @@ class Job:
             "words": _on("CPU:1", values["words"]),
         }
         self.tables = {table: Table(variables[table], OPTIMIZERS[table]) for table in ROWS}
-        self.staged = staged(stepped(self.weight), self.tables, staleness=staleness, steps=steps)
+        if items is not None:
+            self.tables["items"] = items
+        self.staged = staged(
+            stepped(self.weight), self.tables, staleness=staleness, steps=steps, hot_bytes=hot_bytes
+        )
         self.losses: list[float] = []
 
     def train(self, found: Sequence[Any]) -> None:
@@ -117,7 +122,7 @@ class Job:
 class Plain:
     """The same without tfwave: whole variables, a step at a time; rows are read `old` updates too early.
 
-    The first batch of each `steps` is read up to date.
+    But not before the first update of each `steps`.
     """
 
     def __init__(self, steps: int = 1, old: int = 0) -> None:
@@ -136,13 +141,15 @@ class Plain:
         return {table: tf.TensorSpec(shape) for table, shape in shapes.items()}
 
     def train(self, found: Sequence[Any]) -> None:
-        read: Any = None
+        read: dict[int, Any] = {}
         for k, (ids, batch) in enumerate(found):
-            fresh = self._old == 0 or k % self._steps == 0
-            embedded = self._embedded(ids) if fresh else read
-            if k + 1 < len(found):
-                read = self._embedded(found[k + 1][0])
-            self.losses.append(float(self._update(embedded, ids, batch)))
+            behind = range(k, min(k + self._old + 1, len(found)))
+            read |= {j: self._embedded(found[j][0]) for j in behind if self._read_at(j) == k}
+            self.losses.append(float(self._update(read.pop(k), ids, batch)))
+
+    def _read_at(self, batch: int) -> int:
+        """Before which update a batch's rows are read."""
+        return batch - min(self._old, batch % self._steps)
 
     def _embedded(self, ids: Any) -> Any:
         return {table: tf.gather(self.tables[table], ids[table]) for table in ROWS}

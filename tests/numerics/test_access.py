@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from grappler_passes.counter_barrier import CounterBarrier
 from grappler_passes.cross_step import CrossStep
+from grappler_passes.gather_on_server import GatherOnServer
 from grappler_passes.split_variables import SplitVariables
 from tests.numerics.access.step import STEPS, Step
 from tests.numerics.corpus.places import CPUS, v1
@@ -67,12 +68,18 @@ def counter_barrier(built: Built) -> str:
     return compared(built, check_rewrite(CounterBarrier(groups), built.item), 1, "as it was")
 
 
+def gather_on_server(built: Built) -> str:
+    result = check_rewrite(GatherOnServer(), built.item)
+    kinds = "gathered" if result.changed else "whole" if result.remarks else "as it was"
+    return compared(built, result, 1, kinds) if result.changed else kinds
+
+
 def compared(built: Built, result: PassResult, steps: int, outcome: str) -> str:
     assert same_bits(built.run(built.item), built.run(result.item, steps))
     return outcome
 
 
-PASSES: tuple[Callable[[Built], str], ...] = (cross_step, split_variables, counter_barrier)
+PASSES: tuple[Callable[[Built], str], ...] = (cross_step, split_variables, counter_barrier, gather_on_server)
 
 
 def documented() -> dict[str, list[str]]:

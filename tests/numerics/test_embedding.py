@@ -59,9 +59,10 @@ def test_a_step_a_call_gives_the_same_bits() -> None:
     assert_same(job, plain)
 
 
-def test_stale_rows_are_one_update_old() -> None:
-    """But those of the first batch of a call."""
-    job, plain, exact = Job(STEPS, staleness=1), Plain(STEPS, old=1), Plain()
+@pytest.mark.parametrize(("steps", "old"), [(STEPS, 1), (5, 3), (STEPS, 2)])
+def test_stale_rows_are_so_many_updates_old(steps: int, old: int) -> None:
+    """But those that a call begins with."""
+    job, plain, exact = Job(steps, staleness=old), Plain(steps, old=old), Plain()
     for trained in (job, plain, exact):
         trained.train(batches(40))
     assert_same(job, plain)
@@ -225,7 +226,10 @@ def test_other_datasets_are_refused(make: Any, message: str) -> None:
         (lambda: Table(tf.Variable([[1]]), SGD(1)), "is int32 of shape"),
         (lambda: SGD(-1), "rate must be >= 0, not -1"),
         (lambda: Adagrad(0.1, float("nan")), "initial_accumulator must be >= 0, not nan"),
-        (lambda: staged(wrong_step, {"t": small()}, staleness=2), "0 or 1 updates old, not 2"),
+        (
+            lambda: staged(wrong_step, {"t": small()}, steps=3, staleness=3),
+            "can be 0 to 2 updates old, not 3",
+        ),
         (lambda: staged(wrong_step, {"t": small()}, steps=0), "cannot make 0 steps"),
         (lambda: staged(wrong_step, {}), "there is no table"),
         (lambda: staged(wrong_step, dict.fromkeys("ab", small())), "'a' and 'b' have the same variable"),

@@ -31,15 +31,14 @@ class Call:
 class Staged:
     """The functions of a step, one for each number of batches; see `staged`."""
 
-    def __init__(self, step: Step, tables: Mapping[str, Table], staleness: int, steps: int) -> None:
+    def __init__(
+        self, step: Step, tables: Mapping[str, Table], staleness: int, steps: int, hot_bytes: int
+    ) -> None:
         """Nothing is traced before the first call."""
-        shards = [
-            Shard(name, shard.device, int(shard.shape[0]), table.width)
-            for name, table in tables.items()
-            for shard in table.shards
-        ]
-        self._layout, self._steps = Layout(shards), steps
-        self._functions = StepFunctions(step, Wire(tables, self._layout), staleness)
+        shards = _shards(tables)
+        self._hot_bytes = hot_bytes
+        self._tables, self._layout, self._steps = tables, Layout(shards), steps
+        self._functions = StepFunctions(step, Wire(tables, self._layout), staleness, keeps=hot_bytes > 0)
 
     def calls(self, dataset: Any) -> Iterator[Call]:
         """Each batch of a dataset once, in order, some in each call; the last call has what is left.
@@ -73,16 +72,35 @@ class Staged:
 
     def _drawn(self, dataset: Any) -> Iterator[tuple[dict[str, Any], Any]]:
         for ids, batch in dataset:
-            yield self._layout.numbers({table: ids[table].numpy() for table in ids}), batch
+            rows = {name: table.numbers(ids[name].numpy(), batch) for name, table in self._tables.items()}
+            yield self._layout.numbers(rows), batch
 
     def _call(self, batches: Sequence[tuple[dict[str, Any], Any]], spec: Any) -> Call:
-        sets = self._layout.row_sets([numbers for numbers, _ in batches])
+        sets = self._layout.row_sets([numbers for numbers, _ in batches], self._hot_bytes)
         pairs = zip(sets, batches, strict=True)
         prepared = tuple((tensors_of(rows), batch) for rows, (_, batch) in pairs)
         return Call(self._functions.of(len(batches), spec), (prepared,), len(batches))
 
 
-def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps: int = 8) -> Staged:
+def _shards(tables: Mapping[str, Table]) -> list[Shard]:
+    kinds = list(dict.fromkeys(table.optimizer for table in tables.values()))
+    return [
+        Shard(
+            name,
+            shard.device,
+            *map(int, shard.shape),
+            part=k if table.by_columns else 0,
+            kind=kinds.index(table.optimizer),
+            slots=len(table.optimizer.slots),
+        )
+        for name, table in tables.items()
+        for k, shard in enumerate(table.shards)
+    ]
+
+
+def staged(
+    step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps: int = 8, hot_bytes: int = 0
+) -> Staged:
     """Let the steps of a custom loop overlap: while one computes, the servers send the rows of the next.
 
     The step gets rows instead of ids, and gives their gradients back; all else of it, as the update of dense
@@ -105,12 +123,18 @@ def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps
        tensor, for all tables; so do the gradients, summed over ids.
     2. With `staleness=0` results are those of one step after the other, bit for bit: rows that the next batch reads
        too are updated first, and sent then; all others are sent before, and updated behind.
-    3. With `staleness=1` all rows of a batch are sent before the batch in front of it is done, and so lack its
-       update; those of the first batch of a call lack none.
+    3. With `staleness=k` all rows of a batch are sent while the k-th batch before it computes, and so lack the
+       updates of k batches; none of those before the call, with which its first batches begin.
     4. A call begins and ends with the tables up to date. Evaluate, save and restore between calls, behind
        ``coordinator.join()``: no row is under way then. A checkpoint behind n batches goes on with
        ``dataset.skip(n)``.
     5. The coordinator keeps all calls that are scheduled: join it from time to time where a dataset has no end.
+    6. With `hot_bytes` a row that several batches of a call have travels to the worker once in it: with its slots,
+       to be kept until the call ends. Each step updates its copy there, and the row on its server by the same
+       gradient, so that nothing is lost with the copy, and with `staleness=0` bits are the same. Kept are the rows
+       that most of the call's batches have, as many as fit: the share m_G / (m_G + m_H) of sec. 6.1.3, with m_G
+       bytes on a worker and m_H on the servers. These own all rows: what other workers do to a kept one is seen in
+       the next call.
 
     With several workers the steps of each are as said, and those of others come in between, as asynchronous
     training has it.
@@ -120,16 +144,22 @@ def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps
             dataset has beside the ids; returns anything in tensors, and a dict of the gradients of these rows. It
             is traced without AutoGraph, and reads and changes the tables in no other way.
         tables: by the names that the dataset's ids have.
-        staleness: 0 or 1.
+        staleness: by how many updates rows may be old; fewer than `steps`.
         steps: how many in one call. The rows of its first batch travel while nothing computes.
+        hot_bytes: on a worker, for rows that it keeps during a call.
 
     Raises:
-        TfwaveError: another staleness, no step, no table, or a variable that is in two tables.
+        TfwaveError: such a staleness is not possible, no step, no table, or a variable that is in two tables.
     """
-    if staleness not in (0, 1):
-        raise TfwaveError(f"rows can be 0 or 1 updates old, not {staleness}")
     if steps < 1:
         raise TfwaveError(f"a call cannot make {steps} steps: give at least 1")
+    if not 0 <= staleness < steps:
+        raise TfwaveError(
+            f"rows of a call of {steps} steps can be 0 to {steps - 1} updates old, not {staleness}: "
+            "give it more steps"
+        )
+    if hot_bytes < 0:
+        raise TfwaveError(f"a worker cannot keep {hot_bytes} bytes of rows: give at least 0")
     if not tables:
         raise TfwaveError(
             "there is no table: give at least one, by the name that its ids have in the dataset"
@@ -143,4 +173,4 @@ def staged(step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps
                     f"tables '{other}' and '{name}' have the same variable: put the ids of both into one tensor, "
                     "for one table"
                 )
-    return Staged(step, tables, staleness, steps)
+    return Staged(step, tables, staleness, steps, hot_bytes)

@@ -1,7 +1,7 @@
-"""The chief of four DLRM-like jobs with tables on a parameter server, as a task of `embedding.py`.
+"""The chief of five like jobs with tables on parameter servers, as a task of `embedding.py`.
 
-Asked {"do": "start", "cluster": {job: [address]}, "most_rows": int, "width": int, "batch": int, "steps": int}, it
-makes the jobs. Then, as often as asked:
+Asked {"do": "start", "cluster": {job: [address]}, "model": a name of `recommenders.MODELS`, "most_rows": int,
+"width": int, "batch": int, "steps": int}, it makes the jobs. Then, as often as asked:
 {"do": "run", "mode": one of MODES, "batches": n} trains one on the next n batches, and answers {"seconds": [of a
 step]};
 {"do": "compare"} answers which losses are equal, and the bytes of the rows that a batch needs.
@@ -9,20 +9,20 @@ step]};
 
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 from tools.bench.obeying import obey
+from tools.bench.recommenders import MODELS as RECOMMENDERS
 
 MODULE = "tools.bench.embedding_chief"
-MODES = ("stock", "unique", "staged", "stale")
+MODES = ("stock", "unique", "staged", "hot", "stale")
 CARDINALITIES = (1460, 583, 10**7, 2 * 10**6, 305, 24, 12517, 633, 3, 93145, 5683, 8 * 10**6, 3194, 27, 14992)
 CARDINALITIES += (5 * 10**6, 10, 5652, 2173, 4, 7 * 10**6, 18, 15, 286181, 105, 142572)
 """Of Criteo's features."""
 _ZIPF = 1.1
 _RATE = 0.05
 _DENSE = 13
-_HIDDEN = (64, 32)
+_HOT_BYTES = 2**26
 
 
 class Chief:
@@ -36,6 +36,7 @@ class Chief:
         )
         self._strategy: Any = tf.distribute.ParameterServerStrategy(resolver)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
+        self._model = RECOMMENDERS[request["model"]]
         self._rows = [min(rows, request["most_rows"]) for rows in CARDINALITIES]
         self._width, self._batch, self._steps = request["width"], request["batch"], request["steps"]
         self._runs = {mode: self._job(mode) for mode in MODES}
@@ -68,7 +69,7 @@ class Chief:
         elements: list[Any] = []
         for seed in range(first, first + count):
             random = np.random.default_rng(seed)
-            ids = {f"t{k}": _zipf(random, rows, self._batch) for k, rows in enumerate(self._rows)}
+            ids = {f"t{k}": zipf(random, rows, self._batch) for k, rows in enumerate(self._rows)}
             dense = random.normal(size=(self._batch, _DENSE)).astype(np.float32)
             elements.append((ids, (dense, random.integers(0, 2, self._batch).astype(np.float32))))
         return tf.data.Dataset.from_tensor_slices(
@@ -80,7 +81,7 @@ class Chief:
 
         from tfwave.embedding import Adagrad, Table, staged
 
-        width, sizes = self._width, (len(self._rows) * self._width + _DENSE, *_HIDDEN, 1)
+        width = self._width
         with self._strategy.scope():
             tables = {
                 f"t{k}": Table(
@@ -89,29 +90,25 @@ class Chief:
                 )
                 for k, rows in enumerate(self._rows)
             }
-            weights = [
-                tf.Variable(tf.random.stateless_normal([a, b], (2, k)) * (2 / a) ** 0.5)
-                for k, (a, b) in enumerate(pairwise(sizes))
-            ]
+            model = self._model(len(self._rows), width, _DENSE)
 
         def step(embedded: Any, batch: Any) -> Any:
             dense, labels = batch
             with tf.GradientTape() as tape:
                 tape.watch(embedded)
-                hidden = tf.concat([*embedded.values(), dense], 1) @ weights[0]
-                for weight in weights[1:]:
-                    hidden = tf.nn.relu(hidden) @ weight
-                losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, hidden[:, 0])
+                logits = model.logits(list(embedded.values()), dense)
+                losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
                 loss = tf.reduce_mean(losses)
-            gradients: Any = tape.gradient(loss, (embedded, weights))
-            for weight, gradient in zip(weights, gradients[1], strict=True):
+            gradients: Any = tape.gradient(loss, (embedded, model.weights))
+            for weight, gradient in zip(model.weights, gradients[1], strict=True):
                 weight.assign_sub(_RATE * gradient)
             return loss, gradients[0]
 
         if mode == "stock":
             return self._stock(step, tables)
         staleness, steps = int(mode == "stale"), 1 if mode == "unique" else self._steps
-        train = staged(step, tables, staleness=staleness, steps=steps)
+        hot = _HOT_BYTES if mode == "hot" else 0
+        train = staged(step, tables, staleness=staleness, steps=steps, hot_bytes=hot)
 
         def run(data: Any) -> list[float]:
             remote = [self._coordinator.schedule(c.function, args=c.args) for c in train.calls(data)]
@@ -144,7 +141,8 @@ class Chief:
         return run
 
 
-def _zipf(random: Any, rows: int, count: int) -> Any:
+def zipf(random: Any, rows: int, count: int) -> Any:
+    """Ids by a power law."""
     import numpy as np
 
     shares = 1 / np.arange(1, rows + 1) ** _ZIPF

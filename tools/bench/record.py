@@ -5,6 +5,7 @@ tools/bench/record.py overlap strategy     training on rate-limited links: root,
 tools/bench/record.py keras_fit            a Keras model on a rate-limited link: ten minutes, root, and quiet
 tools/bench/record.py keras_embedding      a Keras model with a large table on such a link: minutes, root
 tools/bench/record.py embedding            staged embeddings on such a link: minutes, root, and quiet
+tools/bench/record.py eviction embedding_auc  rows that are evicted, and old ones: minutes each, on any machine
 tools/bench/record.py reduce               reduces on such links, beside TensorFlow's: minutes, and root
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
@@ -112,6 +113,8 @@ RECORDS: dict[str, list[list[str]]] = {
     "keras_fit": [["keras_fit.py"]],
     "keras_embedding": [["keras_embedding.py"]],
     "embedding": [["embedding.py"], *(["embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9"))],
+    "embedding_auc": [["embedding_auc.py", "--json"]],
+    "eviction": [["eviction.py", "--json"]],
     "placement": [["placement.py"]],
     "largest_batch": [
         [

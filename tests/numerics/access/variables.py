@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tests.numerics.access.step import SHAPE, Step, call, keys, raw, rows, step, subtract, value
+from tests.numerics.access.step import SHAPE, Step, call, keys, raw, rows, step, subtract, v1, value
 from tests.numerics.cut_graphs import control_flow
 
 
@@ -100,6 +100,7 @@ def reduced(handle: Any) -> Any:
 
 
 reading("`ReadVariableOp`", value)
+reading("gathered from what is read (`GatherV2`)", lambda h: tf.gather(value(h), [1, 3]))
 reading("`ResourceGather`", lambda h: raw.ResourceGather(resource=h, indices=[1, 3], dtype=tf.float32))
 reading("`ResourceGatherNd`", lambda h: raw.ResourceGatherNd(resource=h, indices=[[1, 3]], dtype=tf.float32))
 reading("a handle through `Identity`", lambda h: value(passed(h)))
@@ -274,3 +275,17 @@ def _(made: Step) -> None:
     made.changes(
         raw.DestroyTemporaryVariable(ref=raw.Assign(ref=ref, value=tf.fill([2], late)), var_name="t")
     )
+
+
+@step("gathered from what is read (`GatherV2`), rows changed")
+def _(made: Step) -> None:
+    handle = made.variable()
+    late = made.reads(tf.gather(value(handle), [3, 1, 3]))
+    made.changes(raw.ResourceScatterSub(resource=handle, indices=[1, 3], updates=rows(late)))
+
+
+@step("gathered from the parts of a variable (`tf.nn.embedding_lookup`)")
+def _(made: Step) -> None:
+    parts = [made.variable(name=name) for name in ("first", "second")]
+    late = made.reads(v1.nn.embedding_lookup([value(part) for part in parts], [1, 30, 1], "div"))
+    made.changes(*(raw.ResourceScatterSub(resource=h, indices=[1, 14], updates=rows(late)) for h in parts))

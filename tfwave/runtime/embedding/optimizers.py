@@ -17,7 +17,10 @@ class RowOptimizer(Protocol):
         ...
 
     def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
-        """Update rows, each of which comes once: int32 of shape [n], gradients [n, width]."""
+        """Update rows, each of which comes once: int32 of shape [n], gradients [n, width].
+
+        The variable is locked meanwhile: of two workers that update a row at once, none's update is lost.
+        """
         ...
 
 
@@ -41,8 +44,8 @@ class SGD:
     def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
         del slots
         tensorflow: Any = import_module("tensorflow")
-        tensorflow.raw_ops.ResourceScatterSub(
-            resource=variable.handle, indices=rows, updates=self.rate * gradients
+        tensorflow.raw_ops.ResourceScatterNdSub(
+            ref=variable.handle, indices=rows[:, None], updates=self.rate * gradients
         )
 
 
@@ -76,6 +79,7 @@ class Adagrad:
             epsilon=self.epsilon,
             grad=gradients,
             indices=rows,
+            use_locking=True,
         )
 
 

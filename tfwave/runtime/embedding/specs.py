@@ -40,8 +40,13 @@ def signature_of(layout: Layout, spec: Any) -> Any:
     tensorflow: Any = import_module("tensorflow")
     ids, batch = spec
     vector = tensorflow.TensorSpec([None], tensorflow.int32)
-    positions = {table: tensorflow.TensorSpec(ids[table].shape, tensorflow.int32) for table in layout.tables}
-    return RowSets(positions, (vector,) * len(layout.servers), (vector,) * len(layout.widths)), batch
+    positions = {
+        part: tensorflow.TensorSpec(ids[table].shape, tensorflow.int32)
+        for table, parts in layout.parts.items()
+        for part in parts
+    }
+    by_column = (vector,) * len(layout.widths)
+    return RowSets(positions, (vector,) * len(layout.servers), by_column, by_column, by_column), batch
 
 
 def tensors_of(sets: RowSets) -> RowSets:

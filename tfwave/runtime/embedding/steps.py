@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from itertools import zip_longest
 from typing import Any
 
 from tfwave.errors import TfwaveError
-from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, REST
+from tfwave.runtime.embedding.kept import KeptRows
+from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST
 from tfwave.runtime.embedding.specs import signature_of
 from tfwave.runtime.embedding.wire import Asked, Pulled, Wire
 from tfwave.runtime.unroll import check_draws
@@ -21,9 +21,15 @@ class StepFunctions:
     step returned.
     """
 
-    def __init__(self, step: Step, wire: Wire, staleness: int) -> None:
-        """`step` takes embedded rows by table, and a batch; it returns its result, and gradients by table."""
-        self._step, self._wire, self._staleness = step, wire, staleness
+    def __init__(self, step: Step, wire: Wire, staleness: int, *, keeps: bool) -> None:
+        """`step` takes embedded rows by table, and a batch; it returns its result, and gradients by table.
+
+        `keeps` says whether the row sets have rows that are kept.
+        """
+        self._step, self._wire, self._staleness, self._keeps = step, wire, staleness, keeps
+        new = (NEW,) if keeps else ()
+        self._all = (EARLY, LATE, *new)
+        self._early = self._all if staleness else (EARLY, *new)
         self._functions: dict[tuple[int, str], Any] = {}
 
     def of(self, count: int, spec: Any) -> Any:
@@ -48,22 +54,31 @@ class StepFunctions:
         """
         tensorflow: Any = import_module("tensorflow")
         asked = [self._wire.asked(sets) for sets, _ in batches]
-        pulled = asked[0].pull(EARLY, LATE)
+        kept = self._room([sets for sets, _ in batches]) if self._keeps else []
+        ahead = max(1, self._staleness)
+        pulled = [own.pull(*self._all) for own in asked[:ahead]]
         results: list[Any] = []
-        for own, behind, (_, batch) in zip_longest(asked, asked[1:], batches):
-            ahead = behind.pull(*(EARLY, LATE) if self._staleness else (EARLY,)) if behind else pulled
-            embedded, rows = own.look_up(pulled)
+        for k, (own, (_, batch)) in enumerate(zip(asked, batches, strict=True)):
+            pulled += [then.pull(*self._early) for then in asked[k + ahead : k + ahead + 1]]
+            own.keep(pulled[k], kept)
+            embedded, rows = own.look_up(pulled[k], kept)
             result, gradients = self._step(embedded, batch)
             sums = own.summed(_checked(gradients, embedded), rows)
-            if behind is None or self._staleness:
+            own.update(sums, kept)
+            if self._staleness or k + 1 == len(batches):
                 own.push(sums, FIRST, REST)
-                pulled = ahead
             else:
-                pulled = ahead | _handed_over(own, sums, behind)
+                pulled[k + 1] |= _handed_over(own, sums, asked[k + 1])
             results.append(result)
         if len(batches) > 1:
             check_draws(tensorflow.compat.v1.get_default_graph())
         return tuple(results)
+
+    def _room(self, sets: Sequence[Any]) -> list[KeptRows]:
+        """For the rows that a call keeps, each of which is new once."""
+        tensorflow: Any = import_module("tensorflow")
+        fresh = zip(*(own.fresh for own in sets), strict=True)
+        return self._wire.kept([tensorflow.add_n([tensorflow.size(some) for some in own]) for own in fresh])
 
 
 def _handed_over(asked: Asked, sums: Sequence[Any], behind: Asked) -> Pulled:

@@ -1,9 +1,14 @@
 """A table of rows on parameter servers, and what its optimizer keeps beside it."""
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from tfwave.errors import TfwaveError
+from tfwave.runtime.embedding.columns import as_one
+from tfwave.runtime.embedding.dynamic import Dynamic, Rows, begin_anew
 from tfwave.runtime.embedding.optimizers import RowOptimizer
 
 _MATRIX = 2
@@ -11,63 +16,139 @@ _MOST_ROWS = 2**31
 
 
 class Table:
-    """A variable of shape [rows, width] whose rows are looked up by id, and updated by an optimizer of their own.
+    """A matrix of shape [rows, width] whose rows are looked up by id, and updated by an optimizer of their own.
 
-    The variable is the caller's, a plain one, and stays so: whole on one server, or sharded by its rows, as the
-    `variable_partitioner` of a strategy makes it. Evaluation and export read it with `tf.nn.embedding_lookup`.
+    Its variables are the caller's, plain ones, and stay so. They hold it in one of three ways:
+
+    1. whole, on one server: a `tf.Variable`;
+    2. by rows, over servers: what the `variable_partitioner` of a strategy makes of one;
+    3. by columns, over servers: a list of `tf.Variable`s, each with some columns of all rows.
+
+    Evaluation and export read the first two with `tf.nn.embedding_lookup`, the third one variable by variable.
     """
 
-    def __init__(self, variable: Any, optimizer: RowOptimizer) -> None:
+    def __init__(self, variable: Any, optimizer: RowOptimizer, *, dynamic: Dynamic | None = None) -> None:
         """Make the optimizer's slots, each beside its rows, on the same device.
 
         Args:
-            variable: float32, a `tf.Variable` or what TensorFlow made of it under a `variable_partitioner`.
+            variable: float32; see above.
             optimizer: `SGD` or `Adagrad` of this package.
+            dynamic: given for a table whose ids are not the numbers of its rows.
 
         Raises:
-            TfwaveError: a variable of another shape or type, or of 2**31 rows or more.
+            TfwaveError: a variable of another shape or type, columns of unlike lengths, or 2**31 rows or more.
         """
-        tensorflow: Any = import_module("tensorflow")
-        sharded = tensorflow.__internal__.distribute.ShardedVariable
-        if len(variable.shape) != _MATRIX or variable.dtype != tensorflow.float32:
-            raise TfwaveError(
-                f"{_name(variable)} is {variable.dtype.name} of shape {tuple(variable.shape)}, and a table "
-                "is float32 of shape [rows, width]: make the variable so"
-            )
-        if variable.shape[0] >= _MOST_ROWS:
-            raise TfwaveError(
-                f"{_name(variable)} has {variable.shape[0]} rows, and a table at most 2**31 - 1"
-            )
-        self.optimizer = optimizer
-        self.shards: tuple[Any, ...] = (
-            tuple(variable.variables) if isinstance(variable, sharded) else (variable,)
-        )
+        self.by_columns: bool = isinstance(variable, list | tuple)
+        """Whether each of `shards` has some columns of all rows, and not all columns of some rows."""
+        self.shards: tuple[Any, ...] = _shards_of(variable)
         """The variables that hold the rows, in their order."""
-        self.module: Any = tensorflow.Module()
+        _check(self.shards, by_columns=self.by_columns)
+        self.optimizer = optimizer
+        self.module: Any = import_module("tensorflow").Module()
         """A `tf.Module` with the table (`rows`) and its slots, for `tf.train.Checkpoint`. There each is one plain
         variable of the table's shape, however many shards it lies in; what reads it needs no tfwave."""
-        self.module.rows = variable
+        self.module.rows = as_one(self.shards) if self.by_columns else variable
         slots: list[list[Any]] = []
         for slot, start in optimizer.slots.items():
-            parts = [_beside(shard, f"{_name(variable)}/{slot}", start) for shard in self.shards]
+            parts = [_beside(shard, f"{_name(shard)}/{slot}", start) for shard in self.shards]
             slots.append(parts)
-            whole = sharded(parts, name=slot) if isinstance(variable, sharded) else parts[0]
-            setattr(self.module, slot, whole)
+            setattr(self.module, slot, self._joined(parts, slot))
         self.slots = tuple(zip(*slots, strict=True)) if slots else ((),) * len(self.shards)
         """For each shard its slots."""
+        self._kept = Rows(dynamic, self.rows) if dynamic else None
+        if self._kept:
+            self.module.ids = self._kept.in_checkpoints()
+
+    def numbers(self, ids: Any, batch: Any) -> Any:
+        """The rows of a batch's ids, shaped as these are; of a dynamic table, new ids get rows."""
+        return self._kept.of(ids, batch) if self._kept else ids
+
+    def ids(self) -> tuple[Any, Any]:
+        """Of a dynamic table the ids that have rows of their own, and these rows: what an export looks ids up by.
+
+        Raises:
+            TfwaveError: the table is not dynamic.
+        """
+        return self._needed().residents.ids()
+
+    def evict(self, keep: int) -> int:
+        """Free the rows of a dynamic table, of all but the ids that are worth most, and begin them anew.
+
+        Call it behind ``coordinator.join()``, when no call is under way or prepared: those know ids by their rows.
+
+        Args:
+            keep: how many ids keep their rows.
+
+        Returns:
+            How many rows were freed.
+
+        Raises:
+            TfwaveError: the table is not dynamic.
+        """
+        kept = self._needed()
+        freed = kept.residents.evict(keep)
+        shape = (len(freed), self.width)
+        starts = [np.full(shape, start, np.float32) for start in self.optimizer.slots.values()]
+        held = (self.shards, *zip(*self.slots, strict=True))
+        for shards, values in zip(held, (np.asarray(kept.initial(shape), np.float32), *starts), strict=True):
+            begin_anew(shards, freed, values, by_columns=self.by_columns)
+        return len(freed)
+
+    def _needed(self) -> Rows:
+        if not self._kept:
+            raise TfwaveError("the table has a row for each of its ids: give it dynamic=Dynamic(...)")
+        return self._kept
+
+    def _joined(self, parts: Sequence[Any], name: str) -> Any:
+        if self.by_columns:
+            return as_one(parts)
+        return parts[0] if len(parts) == 1 else _sharded()(parts, name=name)
 
     @property
     def rows(self) -> int:
-        return int(self.module.rows.shape[0])
+        heights = [int(shard.shape[0]) for shard in self.shards]
+        return heights[0] if self.by_columns else sum(heights)
 
     @property
     def width(self) -> int:
-        return int(self.module.rows.shape[1])
+        widths = [int(shard.shape[1]) for shard in self.shards]
+        return sum(widths) if self.by_columns else widths[0]
+
+
+def _sharded() -> Any:
+    tensorflow: Any = import_module("tensorflow")
+    return tensorflow.__internal__.distribute.ShardedVariable
+
+
+def _shards_of(variable: Any) -> tuple[Any, ...]:
+    if isinstance(variable, list | tuple):
+        return tuple(cast("Sequence[Any]", variable))
+    return tuple(variable.variables) if isinstance(variable, _sharded()) else (variable,)
+
+
+def _check(shards: Sequence[Any], *, by_columns: bool) -> None:
+    tensorflow: Any = import_module("tensorflow")
+    if not shards:
+        raise TfwaveError("a table of no columns: give the variables that have them")
+    for shard in shards:
+        if len(shard.shape) != _MATRIX or shard.dtype != tensorflow.float32:
+            raise TfwaveError(
+                f"{_name(shard)} is {shard.dtype.name} of shape {tuple(shard.shape)}, and a table "
+                "is float32 of shape [rows, width]: make the variable so"
+            )
+    heights = [int(shard.shape[0]) for shard in shards]
+    if by_columns and len(set(heights)) > 1:
+        raise TfwaveError(
+            f"the columns of a table have {' and '.join(map(str, heights))} rows: give each all of its rows"
+        )
+    if sum(heights) >= _MOST_ROWS:
+        raise TfwaveError(f"{_name(shards[0])} has {sum(heights)} rows, and a table at most 2**31 - 1")
 
 
 def _beside(shard: Any, name: str, start: float) -> Any:
     tensorflow: Any = import_module("tensorflow")
-    with tensorflow.device(shard.device):
+    strategy = tensorflow.distribute.get_strategy()  # in its scope it would deal slots out over servers
+    with strategy.extended.colocate_vars_with(shard), tensorflow.device(shard.device):
         return tensorflow.Variable(tensorflow.fill(shard.shape, start), trainable=False, name=name)
 
 

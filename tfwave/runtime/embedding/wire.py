@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, REST, SETS, Layout, RowSets
+from tfwave.runtime.embedding.kept import KeptRows
+from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST, SETS, Layout, RowSets
 from tfwave.runtime.embedding.table import Table
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """Rows of some sets on the worker: by set and width, those of each server.
+    """Rows of some sets on the worker: by set, slot and column, those of each server.
 
-    `sent` is by server what it sent last.
+    Slot 0 is the rows' own values. `sent` is by server what it sent last.
     """
 
-    rows: dict[int, list[list[Any]]]
+    rows: dict[tuple[int, int], list[list[Any]]]
     sent: list[Any]
 
     def __or__(self, other: "Pulled") -> "Pulled":
@@ -35,6 +36,14 @@ class Wire:
     def asked(self, sets: RowSets) -> "Asked":
         """Tell the servers which rows a batch needs."""
         return Asked(self, sets)
+
+    def kept(self, rows: Sequence[Any]) -> list[KeptRows]:
+        """Room on the worker, by column, for so many rows."""
+        tables = {self.layout.columns[place]: self._shards[place][0] for place in range(len(self._shards))}
+        return [
+            KeptRows(tables[column].optimizer, count, width)
+            for column, (count, width) in enumerate(zip(rows, self.layout.widths, strict=True))
+        ]
 
     def table_and_shard(self, place: int) -> tuple[Table, int]:
         return self._shards[place]
@@ -66,74 +75,113 @@ class Asked:
     def pull(self, *chosen: int) -> Pulled:
         """Have each server send the rows of the chosen sets, in one tensor."""
         tensorflow = self._tf
-        rows: dict[int, list[list[Any]]] = {k: [[] for _ in self._layout.widths] for k in chosen}
+        slots = range(1, 1 + max(self._layout.slots)) if NEW in chosen else ()
+        asked = [*((k, 0) for k in chosen), *((NEW, slot) for slot in slots)]
+        columns = {slot: [k for k, n in enumerate(self._layout.slots) if n >= slot] for _, slot in asked}
+        rows: dict[tuple[int, int], list[list[Any]]] = {
+            one: [[] for _ in self._layout.widths] for one in asked
+        }
         sent: list[Any] = []
         for server, places in enumerate(self._places):
             with tensorflow.device(self._layout.servers[server]):
                 parts = [
-                    self._gathered(place, part)
-                    for k in chosen
+                    self._gathered(place, slot, part)
+                    for k, slot in asked
                     for place, part in zip(places, self._rows[server][k], strict=True)
+                    if self._layout.columns[place] in columns[slot]
                 ]
                 flat = tensorflow.concat(parts, 0)
             sent.append(flat)
-            lengths = [self._numbers(server, k, width) for k in chosen for width in self._layout.widths]
+            lengths = [self._numbers(server, k, column) for k, slot in asked for column in columns[slot]]
             pieces = iter(tensorflow.split(flat, lengths, num=len(lengths)))
-            for k in chosen:
-                for column, width in enumerate(self._layout.widths):
-                    rows[k][column].append(tensorflow.reshape(next(pieces), [-1, width]))
+            for k, slot in asked:
+                for column in columns[slot]:
+                    found = tensorflow.reshape(next(pieces), [-1, self._layout.widths[column]])
+                    rows[k, slot][column].append(found)
         return Pulled(rows, sent)
 
-    def _gathered(self, place: int, rows: Any) -> Any:
+    def _gathered(self, place: int, slot: int, rows: Any) -> Any:
         tensorflow = self._tf
         table, shard = self._wire.table_and_shard(place)
-        handle = table.shards[shard].handle
+        handle = (table.shards[shard], *table.slots[shard])[slot].handle
         found = tensorflow.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=tensorflow.float32)
         return tensorflow.reshape(found, [-1])
 
-    def _numbers(self, server: int, chosen: int, width: int) -> Any:
-        """How many numbers the rows of a width have."""
-        return width * self._tf.reduce_sum(self._in_width(server, chosen, width))
+    def _numbers(self, server: int, chosen: int, column: int) -> Any:
+        """How many numbers the rows of a column have."""
+        return self._layout.widths[column] * self._count(server, chosen, column)
 
-    def _in_width(self, server: int, chosen: int, width: int) -> Any:
-        columns = [
-            k for k, place in enumerate(self._places[server]) if self._layout.shards[place].width == width
-        ]
-        return self._tf.gather(self._counts[server][chosen], self._tf.constant(columns, self._tf.int32))
+    def _count(self, server: int, chosen: int, column: int) -> Any:
+        places = self._places[server]
+        own = [k for k, place in enumerate(places) if self._layout.columns[place] == column]
+        counts = self._tf.gather(self._counts[server][chosen], self._tf.constant(own, self._tf.int32))
+        return self._tf.reduce_sum(counts)
 
-    def look_up(self, pulled: Pulled) -> tuple[dict[str, Any], list[Any]]:
-        """By table the rows of its ids, shaped [*ids.shape, width]; and by width the rows, each once."""
-        tensorflow, widths = self._tf, self._layout.widths
-        rows = [
-            tensorflow.concat([*pulled.rows[EARLY][k], *pulled.rows[LATE][k]], 0) for k in range(len(widths))
+    def keep(self, pulled: Pulled, kept: Sequence[KeptRows]) -> None:
+        """Take the new ones of the rows that are kept until the call ends."""
+        for column, own in enumerate(kept):
+            values = [pulled.rows[NEW, slot][column] for slot in range(1 + self._layout.slots[column])]
+            own.put(self._sets.fresh[column], [self._tf.concat(value, 0) for value in values])
+
+    def update(self, sums: Sequence[Any], kept: Sequence[KeptRows]) -> None:
+        """Update the rows that are kept, which come behind all others, as the servers will."""
+        for column, own in enumerate(kept):
+            places, gradients = self._sets.kept[column], sums[column]
+            own.apply(places, gradients[self._tf.shape(gradients)[0] - self._tf.size(places) :])
+
+    def look_up(self, pulled: Pulled, kept: Sequence[KeptRows]) -> tuple[dict[str, Any], list[Any]]:
+        """By table the rows of its ids, shaped [*ids.shape, width]; and by column the rows, each once."""
+        tensorflow = self._tf
+        rows: list[Any] = []
+        for column in range(len(self._layout.widths)):
+            found = [*pulled.rows[EARLY, 0][column], *pulled.rows[LATE, 0][column]]
+            here = [own.rows(self._sets.kept[column]) for own in kept[column : column + 1]]
+            rows.append(tensorflow.concat([*found, *here], 0))
+        return {table: self._embedded(parts, rows) for table, parts in self._layout.parts.items()}, rows
+
+    def _embedded(self, parts: Sequence[str], rows: Sequence[Any]) -> Any:
+        """The rows of a table's ids: the columns of its parts side by side."""
+        tensorflow, layout = self._tf, self._layout
+        found = [
+            tensorflow.gather(rows[layout.column_of(part)], self._sets.positions[part]) for part in parts
         ]
-        column = {table: widths.index(self._layout.width_of(table)) for table in self._layout.tables}
-        return {t: tensorflow.gather(rows[column[t]], self._sets.positions[t]) for t in column}, rows
+        return found[0] if len(found) == 1 else tensorflow.concat(found, -1)
 
     def summed(self, gradients: Mapping[str, Any], rows: Sequence[Any]) -> list[Any]:
-        """By width the gradient of each row, summed over the ids that ask for it."""
-        tensorflow = self._tf
+        """By column the gradient of each row, summed over the ids that ask for it."""
+        tensorflow, positions = self._tf, self._sets.positions
+        of_parts = self._of_parts(gradients)
         sums: list[Any] = []
         for column, width in enumerate(self._layout.widths):
-            tables = [t for t in self._layout.tables if self._layout.width_of(t) == width]
-            flat = tensorflow.concat([tensorflow.reshape(gradients[t], [-1, width]) for t in tables], 0)
-            places = tensorflow.concat([tensorflow.reshape(self._sets.positions[t], [-1]) for t in tables], 0)
+            parts = [part for part in of_parts if self._layout.column_of(part) == column]
+            flat = tensorflow.concat([tensorflow.reshape(of_parts[part], [-1, width]) for part in parts], 0)
+            places = tensorflow.concat([tensorflow.reshape(positions[part], [-1]) for part in parts], 0)
             count = tensorflow.shape(rows[column])[0]
             sums.append(tensorflow.math.unsorted_segment_sum(flat, places, count))
         return sums
+
+    def _of_parts(self, gradients: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of tables, by the parts that have their columns."""
+        found: dict[str, Any] = {}
+        for table, parts in self._layout.parts.items():
+            widths = [self._layout.width_of(part) for part in parts]
+            whole = [gradients[table]]
+            split = whole if len(parts) == 1 else self._tf.split(gradients[table], widths, -1)
+            found |= dict(zip(parts, split, strict=True))
+        return found
 
     def push(self, sums: Sequence[Any], *chosen: int, behind: Sequence[Any] = ()) -> None:
         """Send each server the gradients of the chosen sets, in one tensor, and update these rows there.
 
         Args:
-            sums: by width, for all rows of the batch.
+            sums: by column, for all rows of the batch.
             chosen: of `FIRST` and `REST`.
             behind: for each server an op on it; what it gets leaves when that is done.
         """
         tensorflow = self._tf
         parts = [self._picked(column, sums[column], chosen) for column in range(len(sums))]
         for server, places in enumerate(self._places):
-            own = [of_width[k][server] for k in range(len(chosen)) for of_width in parts]
+            own = [of_column[k][server] for k in range(len(chosen)) for of_column in parts]
             flat = tensorflow.concat([tensorflow.reshape(part, [-1]) for part in own], 0)
             with tensorflow.control_dependencies([behind[server]] if behind else []):
                 flat = tensorflow.identity(flat)
@@ -141,12 +189,9 @@ class Asked:
                 self._update(server, places, flat, chosen)
 
     def _picked(self, column: int, gradients: Any, chosen: Sequence[int]) -> list[list[Any]]:
-        """By chosen set and server the gradients of a width."""
-        tensorflow, width = self._tf, self._layout.widths[column]
-        counts = [
-            [tensorflow.reduce_sum(self._in_width(server, k, width)) for server in range(len(self._places))]
-            for k in (FIRST, REST)
-        ]
+        """By chosen set and server the gradients of a column."""
+        tensorflow = self._tf
+        counts = [[self._count(s, k, column) for s in range(len(self._places))] for k in (FIRST, REST)]
         lengths = tensorflow.stack(counts[0] + counts[1])
         picks = tensorflow.split(self._sets.picks[column], lengths, num=2 * len(self._places))
         servers = len(self._places)

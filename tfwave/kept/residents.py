@@ -1,0 +1,125 @@
+"""The ids that have a row of their own."""
+
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from tfwave.errors import TfwaveError
+from tfwave.kept.index import Counts, Index
+from tfwave.kept.policies import Policy
+
+NONE = -1
+
+
+class Residents:
+    """Ids, any of int64, and the rows that they have.
+
+    Memory and the time of a batch go by the capacity and by the batch's ids, not by how many ids there ever were.
+    """
+
+    def __init__(self, capacity: int, policy: Policy, *, admit: int = 1) -> None:
+        """All rows are free.
+
+        Args:
+            capacity: rows.
+            policy: which ids are evicted.
+            admit: an id gets a row in the batch in which it has come so often.
+
+        Raises:
+            TfwaveError: a capacity or count below 1.
+        """
+        if capacity < 1 or admit < 1:
+            raise TfwaveError(f"capacity and admit must be at least 1, not {capacity} and {admit}")
+        self.capacity, self._policy, self._admit = capacity, policy, admit
+        self._counts = Counts(capacity) if admit > 1 else None
+        self._index = Index(capacity)
+        self._now = 0
+        self._ids = np.zeros(capacity, np.int64)
+        self._used = np.zeros(capacity, bool)
+        self._worth = np.zeros(capacity)
+        self._last = np.zeros(capacity, np.int64)
+
+    def __len__(self) -> int:
+        return int(self._used.sum())
+
+    def ids(self) -> tuple[Any, Any]:
+        """Those that have a row, and these rows, in the order of the rows."""
+        rows = np.flatnonzero(self._used)
+        return self._ids[rows], rows
+
+    def known(self, ids: Any) -> Any:
+        """Their rows, or `NONE`; changes nothing."""
+        return self._index.rows_of(np.asarray(ids, np.int64).ravel()).reshape(np.shape(ids))
+
+    def rows_of(self, ids: Any, positive: Any = None) -> Any:
+        """Of a batch's ids the rows, shaped as they are; `NONE` for one that is not admitted, or finds no free row.
+
+        Args:
+            ids: of integers.
+            positive: which of them are of positive samples, shaped as they are; none if left out.
+        """
+        flat = np.asarray(ids, np.int64).ravel()
+        unique, inverse, counts = np.unique(flat, return_inverse=True, return_counts=True)
+        rows = self._index.rows_of(unique)
+        new = np.flatnonzero(rows == NONE)
+        rows[new] = self._admitted(unique[new], counts[new])
+        clicks = np.zeros(len(flat)) if positive is None else np.asarray(positive, float).ravel()
+        positives = np.bincount(inverse, clicks, len(unique))
+        self._renew(rows, counts - positives, positives)
+        return rows[inverse].reshape(np.shape(ids))
+
+    def evict(self, keep: int) -> Any:
+        """Free the rows of all but so many ids; which these rows are, sorted. Equal ones go by their ids."""
+        ids, rows = self.ids()
+        worth = self._policy.present(self._worth[rows], self._now - self._last[rows])
+        freed = np.sort(rows[np.lexsort((-ids, worth))][: max(0, len(rows) - keep)])
+        self._used[freed] = False
+        self._index.clear()
+        self._index.put(*self.ids())
+        if self._counts:
+            self._counts.halve()
+        return freed
+
+    def dumps(self) -> bytes:
+        """All of it, but counts of ids that have no row, for `loads`."""
+        ids, rows = self.ids()
+        written = BytesIO()
+        np.savez(written, now=self._now, ids=ids, rows=rows, worth=self._worth[rows], last=self._last[rows])
+        return written.getvalue()
+
+    def loads(self, written: bytes) -> None:
+        """Take over what `dumps` of one with the same capacity returned.
+
+        Raises:
+            TfwaveError: it has rows that there are not.
+        """
+        with np.load(BytesIO(written)) as kept:
+            rows = kept["rows"]
+            if len(rows) and rows[-1] >= self.capacity:
+                raise TfwaveError(f"row {rows[-1]} is kept, of a table with a capacity of {self.capacity}")
+            self._now, self._used[:] = int(kept["now"]), False
+            self._ids[rows], self._worth[rows], self._last[rows] = kept["ids"], kept["worth"], kept["last"]
+            self._used[rows] = True
+        self._index.clear()
+        self._index.put(*self.ids())
+
+    def _admitted(self, ids: Any, counts: Any) -> Any:
+        """Rows for new ids, those that came most often first."""
+        rows = np.full(len(ids), NONE)
+        came = self._counts.add(ids, counts) if self._counts else counts
+        chosen = np.argsort(-counts, kind="stable")
+        chosen = chosen[came[chosen] >= self._admit]
+        free = np.flatnonzero(~self._used)[: len(chosen)]
+        chosen = chosen[: len(free)]
+        rows[chosen] = free
+        self._ids[free], self._used[free], self._worth[free] = ids[chosen], True, 0
+        self._index.put(ids[chosen], free)
+        return rows
+
+    def _renew(self, rows: Any, negatives: Any, positives: Any) -> None:
+        self._now += 1
+        own = rows != NONE
+        rows, age = rows[own], self._now - self._last[rows[own]]
+        self._worth[rows] = self._policy.renewed(self._worth[rows], age, negatives[own], positives[own])
+        self._last[rows] = self._now

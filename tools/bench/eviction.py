@@ -1,0 +1,97 @@
+"""How often a table of limited rows has the row of an id: by LRU, LFU and the score of Sven's Eq. 6.3.
+
+Ids come by a power law. Without drift it is the same all the time; "swap" exchanges the places of 1 % of the ids
+each five batches; "shift" deals the hottest quarter anew each 100 batches. A figure is the share of ids, in per
+cent, that had a row when their batch came. Behind each batch the table is cut to its capacity. Seeded: two runs
+print the same.
+
+    tools/bench/eviction.py                     five seeds, 100,000 ids, 300 batches of 8192
+    tools/bench/eviction.py --seeds 1 --json
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import numpy as np
+
+from tfwave.kept.policies import LFU, LRU, Policy, Score
+from tfwave.kept.residents import NONE, Residents
+
+POLICIES: dict[str, Policy] = {"lru": LRU(), "lfu": LFU(), "score": Score()}
+DRIFTS = ("none", "swap", "shift")
+_ZIPF = 1.05
+_WARM = 50
+"""Batches that are not counted."""
+
+
+def batches(drift: str, seed: int, asked: argparse.Namespace) -> Iterator[Any]:
+    """Of ids."""
+    random, vocabulary = np.random.default_rng(seed), asked.ids
+    shares = np.cumsum(1 / np.arange(1, vocabulary + 1) ** _ZIPF)
+    order = random.permutation(vocabulary)
+    for step in range(asked.batches):
+        if drift == "swap" and step % 5 == 4:
+            some = random.choice(vocabulary, vocabulary // 100, replace=False)
+            order[some] = order[random.permutation(some)]
+        if drift == "shift" and step % 100 == 99:
+            order[: vocabulary // 4] = random.permutation(order[: vocabulary // 4])
+        yield order[np.searchsorted(shares / shares[-1], random.random(asked.batch))]
+
+
+def hit_rates(drift: str, seed: int, capacity: int, asked: argparse.Namespace) -> dict[str, float]:
+    """In per cent, by policy, on the same batches."""
+    tables = {name: Residents(capacity + asked.batch, policy) for name, policy in POLICIES.items()}
+    hits, total = dict.fromkeys(tables, 0), 0
+    for step, ids in enumerate(batches(drift, seed, asked)):
+        total += len(ids) * (step >= _WARM)
+        for name, table in tables.items():
+            hits[name] += int((table.known(ids) != NONE).sum()) * (step >= _WARM)
+            table.rows_of(ids)
+            table.evict(keep=capacity)
+    return {name: 100 * count / total for name, count in hits.items()}
+
+
+def measure(asked: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each drift and capacity: means over seeds, and the least lead of the score in any."""
+    rows: list[dict[str, Any]] = []
+    for drift in DRIFTS:
+        for capacity in asked.capacities:
+            found = [hit_rates(drift, seed, capacity, asked) for seed in range(asked.seeds)]
+            leads = {o: min(one["score"] - one[o] for one in found) for o in POLICIES if o != "score"}
+            means = {name: float(np.mean([one[name] for one in found])) for name in POLICIES}
+            rows.append({"drift": drift, "capacity": capacity, **means, "least_lead": leads})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--ids", type=int, default=100_000, help="how many there are")
+    parser.add_argument("--batch", type=int, default=8192)
+    parser.add_argument("--batches", type=int, default=300)
+    parser.add_argument("--capacities", type=int, nargs="+", default=[1000, 5000, 20000], help="rows")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    rows = measure(asked)
+    if asked.json:
+        print(json.dumps(rows, indent=1))
+        return
+    print("drift  capacity    lru    lfu  score   least lead over lru    lfu")
+    for row in rows:
+        lead = row["least_lead"]
+        print(
+            f"{row['drift']:6s} {row['capacity']:8d} {row['lru']:6.1f} {row['lfu']:6.1f} {row['score']:6.1f}"
+            f"   {lead['lru']:19.1f} {lead['lfu']:6.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
