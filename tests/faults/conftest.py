@@ -1,0 +1,51 @@
+"""How long the scenes are, from which seed, and where what they saw goes."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.ledger import Ledger
+from tests.faults.leftovers import nothing_left
+from tests.fork_server import Forked
+
+SHORT = 60
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("faults")
+    group.addoption("--steps", type=int, default=SHORT, help="steps of training of each scene")
+    group.addoption("--seed", type=int, default=1, help="what faults and orders are drawn from")
+    group.addoption("--ledger", type=Path, help="where what became of each fault is written, as JSON")
+
+
+@pytest.fixture(scope="session")
+def steps(request: pytest.FixtureRequest) -> int:
+    return request.config.getoption("--steps")
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    return request.config.getoption("--seed")
+
+
+@pytest.fixture(scope="session")
+def ledger(request: pytest.FixtureRequest, seed: int) -> Iterator[Ledger]:
+    """What all scenes saw."""
+    made = Ledger()
+    yield made
+    if path := request.config.getoption("--ledger"):
+        made.write(path, seed)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forks() -> None:
+    """The process that all servers are forked from stays until the tests end."""
+    assert Forked("timeit", ["-n1", "-r1"], os.environ, stderr=False).wait(200) == 0
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(_forks: None, tmp_path: Path) -> Iterator[None]:
+    with nothing_left(tmp_path):
+        yield
