@@ -31,12 +31,16 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def ledger(request: pytest.FixtureRequest, seed: int) -> Iterator[Ledger]:
-    """What all scenes saw."""
-    made = Ledger()
-    yield made
+def counted() -> Ledger:
+    return Ledger()
+
+
+@pytest.fixture
+def ledger(request: pytest.FixtureRequest, counted: Ledger, seed: int) -> Iterator[Ledger]:
+    """What all scenes saw, written behind each."""
+    yield counted
     if path := request.config.getoption("--ledger"):
-        made.write(path, seed)
+        counted.write(path, seed)
 
 
 @pytest.fixture(scope="session", autouse=True)

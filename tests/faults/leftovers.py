@@ -1,8 +1,9 @@
-"""What must not be left behind: processes, network namespaces, files, and what a server holds."""
+"""What must not be left behind: processes, threads, network namespaces and files."""
 
 import contextlib
 import ctypes
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,14 +13,14 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 @contextlib.contextmanager
-def nothing_left(folder: Path) -> Iterator[None]:
-    """Within the block processes may come; behind it none of them is there, and no file or namespace."""
+def nothing_left(folder: Path, seconds: float = 60) -> Iterator[None]:
+    """What comes within the block is gone so many seconds behind it, files and namespaces at once."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans stay descendants
-    spaces, processes, files = namespaces(), descendants(os.getpid()), files_in(folder)
+    files, spaces, running = files_in(folder), namespaces(), processes_and_threads()
     yield
-    wait_until(lambda: descendants(os.getpid()) <= processes)
-    assert namespaces() == spaces
     assert files_in(folder) == files
+    assert namespaces() == spaces
+    wait_until(lambda: processes_and_threads() <= running, seconds)
 
 
 def files_in(folder: Path) -> set[Path]:
@@ -32,13 +33,13 @@ def namespaces() -> set[str]:
     return {path.name for path in Path("/run/netns").glob(f"tfwave-{os.getpid()}-*")}
 
 
-def descendants(ancestor: int) -> set[int]:
-    """The processes below one that have not ended."""
+def processes_and_threads() -> set[int | threading.Thread]:
+    """The processes below this one that have not ended, and its own Python threads."""
     parents = dict(filter(None, map(_parent_of, Path("/proc").glob("[0-9]*/stat"))))
-    found, level = set[int](), {ancestor}
+    found, level = set[int](), {os.getpid()}
     while level := {pid for pid, parent in parents.items() if parent in level}:
         found |= level
-    return found
+    return {*found, *threading.enumerate()}
 
 
 def _parent_of(stat: Path) -> tuple[int, int] | None:
@@ -47,7 +48,3 @@ def _parent_of(stat: Path) -> tuple[int, int] | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if state == "Z" else (int(stat.parent.name), int(parent))
-
-
-def threads(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/task").iterdir()))

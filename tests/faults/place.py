@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.cluster.cluster import Spec, Task, free_addresses, start
+from tests.faults.clock import WrongClock
 from tests.faults.relay import Relay
 from tfwave.runtime.control.client import ControlClient
 
@@ -24,6 +25,8 @@ class Place:
     links: dict[str, Relay] = field(default_factory=dict)
     """By which the other reaches each, if not directly."""
     tasks: dict[str, Task] = field(default_factory=dict)
+    clock: WrongClock | None = None
+    """Of the server."""
     order: ControlClient | None = None
     """Of what orders on the server."""
 
@@ -38,7 +41,9 @@ class Place:
         """Serve, and wait until all do."""
         for job in jobs:
             others = {other: [link.address] for other, link in self.links.items() if other != job}
-            self.tasks[job] = start(self.spec | others, job, [0], self.enforcer)
+            told = self.spec | others, job, [0], self.enforcer
+            by_it = job == "ps" and self.clock
+            self.tasks[job] = by_it.start(*told) if by_it else start(*told)
         for job in jobs:
             self.tasks[job].wait()
         if "ps" in jobs and self.enforcer:
@@ -70,10 +75,10 @@ class Place:
 
 
 @contextlib.contextmanager
-def place(enforcer: str | None, *, linked: bool = False) -> Iterator[Place]:
+def place(enforcer: str | None, *, linked: bool = False, clock: WrongClock | None = None) -> Iterator[Place]:
     """`linked`: server and worker reach each other by links that can be broken."""
     ps, worker = free_addresses(2)
-    made = Place(enforcer, {"ps": [ps], "worker": [worker]})
+    made = Place(enforcer, {"ps": [ps], "worker": [worker]}, clock=clock)
     if linked:
         made.links = {"ps": Relay(ps), "worker": Relay(worker)}
     try:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
+from tests.faults.clock import WrongClock
 from tests.faults.ledger import WENT_ON, Ledger, Outcome
 from tests.faults.place import ENFORCERS, STOCK, place
 from tests.faults.schedule import schedule
@@ -24,11 +26,12 @@ class Scene:
     steps: int
     seed: int
     linked: bool = False
+    clock: WrongClock | None = None
 
     def play(self, ledger: Ledger) -> None:
         played = {enforcer or STOCK: self._train(enforcer) for enforcer in ENFORCERS}
         stock = played[STOCK]
-        assert len(set(stock.losses)) > self.steps / 2
+        assert sum(a != b for a, b in pairwise(stock.losses)) > self.steps / 2
         ledger.steps[self.name] += self.steps
         for enforcer, training in played.items():
             assert training.losses == stock.losses
@@ -40,7 +43,7 @@ class Scene:
     def _train(self, enforcer: str | None) -> Training:
         times = max(1, self.steps // (STEPS_A_FAULT * len(self.acts)))
         drawn = schedule(self.seed, self.steps, list(self.acts), times)
-        with place(enforcer, linked=self.linked) as where:
+        with place(enforcer, linked=self.linked, clock=self.clock) as where:
             training = Training(where, self.seed)
             training.run(self.steps, drawn, self.acts)
             training.close()

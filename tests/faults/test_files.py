@@ -13,8 +13,6 @@ import pytest
 from tests.faults.ledger import Ledger, Outcome
 from tests.fork_server import ROOT
 
-SHARE = 5
-"""So many steps of training for each that is written."""
 UNSHARED = ("unshare", "--mount", "--propagation", "private")
 
 

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 
 from tests.bundles import small_bundle
-from tests.faults.ledger import WENT_ON
 from tests.plans import plan_by_hand
 from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.errors import TfwaveError
@@ -102,19 +101,19 @@ def content(place: Path) -> Content:
 
 def struck(write: Callable[[], None], fault: contextlib.AbstractContextManager[None], place: Path) -> str:
     """How a writing ended; what failed has changed no file, or of a report the one that it had written before."""
-    before, ended = content(place), WENT_ON
+    before, ended = content(place), ""
     try:
         with fault:
             write()
     except TfwaveError as error:
         ended = str(error)
-    if ended == WENT_ON:
-        return ended
+    if not ended:
+        return "written: there was room"
     after = content(place)
     assert str(place) in ended
     assert after.keys() == before.keys()
     assert {name for name in after if after[name] != before[name]} <= {"report.html"}
-    return ended.rpartition(": ")[2]
+    return f"refused ({ended.rpartition(': ')[2]}); what was there stays"
 
 
 def killed(write: Callable[[], None], place: Path, chance: random.Random) -> str:
