@@ -10,24 +10,25 @@ from tests.faults.ledger import Ledger
 from tests.faults.leftovers import nothing_left
 from tests.fork_server import Forked
 
-SHORT = 60
+SHORT, SEED = 60, 1
+"""Also where the options are not known: `pytest` looks for them in folders that it is given."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults")
     group.addoption("--steps", type=int, default=SHORT, help="steps of training of each scene")
-    group.addoption("--seed", type=int, default=1, help="what faults and orders are drawn from")
+    group.addoption("--seed", type=int, default=SEED, help="what faults and orders are drawn from")
     group.addoption("--ledger", type=Path, help="where what became of each fault is written, as JSON")
 
 
 @pytest.fixture(scope="session")
 def steps(request: pytest.FixtureRequest) -> int:
-    return request.config.getoption("--steps")
+    return request.config.getoption("--steps", SHORT)
 
 
 @pytest.fixture(scope="session")
 def seed(request: pytest.FixtureRequest) -> int:
-    return request.config.getoption("--seed")
+    return request.config.getoption("--seed", SEED)
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +40,7 @@ def counted() -> Ledger:
 def ledger(request: pytest.FixtureRequest, counted: Ledger, seed: int) -> Iterator[Ledger]:
     """What all scenes saw, written behind each."""
     yield counted
-    if path := request.config.getoption("--ledger"):
+    if path := request.config.getoption("--ledger", None):
         counted.write(path, seed)
 
 
