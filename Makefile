@@ -1,11 +1,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-long check docs goldens mutants kills ops protos clean distclean
+.PHONY: help demo test test-fast test-faults test-long check docs goldens mutants kills ops protos clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := .venv/bin/python -m pytest -rs
 MEASURES := $(patsubst %,tests/cluster/test_%.py,ack_window demo network)
 WIDE := $(patsubst %,tests/numerics/test_%.py,corpus cut_corpus rewrites)
+FAULT_STEPS ?= 500
+SEED ?= 1
 PIP := .venv/bin/python -m pip --disable-pip-version-check install -q --no-deps
 
 help: ## say what there is to make
@@ -23,9 +25,18 @@ test: .venv/.ready ## check, and run all tests
 	@echo '== pytest: cluster (links of a set rate, one test at a time)'
 	@$(PYTEST) $(MEASURES)
 
+	@echo '== pytest: faults (a short form: make test-faults is the long one)'
+	@$(PYTEST) tests/faults
+
 test-fast: .venv/.ready ## run the tests that need no TensorFlow: those that wait leave their core to others
 	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'
 	@$(PYTEST) tests/unit tests/property tests/fuzz tests/golden -n 3
+
+test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes), and write docs/reliability.md
+	@echo '== pytest: faults'
+	@$(PYTEST) tests/faults --steps $(FAULT_STEPS) --seed $(SEED) --timeout 3600 --ledger .faults.json
+	@.venv/bin/python tools/reliability.py .faults.json
+	@rm .faults.json
 
 test-long: .venv/.ready ## run the tests of large networks at their full width
 	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all channels)'

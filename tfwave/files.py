@@ -1,5 +1,6 @@
 """Files: read if they are files, written whole or not at all, kept inside their directory; and their digests."""
 
+import ctypes
 import errno
 import hashlib
 import os
@@ -9,7 +10,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfwave.errors import TfwaveError
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 LONGEST = 2**31 - 1
 """Bytes of a file that is read, all at once: protobuf's limit, and far beyond any file that is not protobuf."""
 
+_AT_CWD = -100  # as in fcntl.h
+_RENAME_EXCHANGE = 2  # as in linux/fs.h
 _OTHER_KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
@@ -116,7 +119,7 @@ def _fill(temporary: Path, data: bytes, path: Path) -> None:
 def whole_directory(path: Path) -> Generator[Path]:
     """A temporary directory that becomes `path` when the block ends well, and vanishes when it does not.
 
-    An earlier directory at `path` is replaced only at the end.
+    An earlier directory at `path` is replaced only at the end, and stays if that fails.
 
     Raises:
         TfwaveError: the place cannot be written; names it.
@@ -137,13 +140,29 @@ def whole_directory(path: Path) -> Generator[Path]:
 
 
 def _replace_directory(temporary: Path, path: Path) -> None:
+    """So that at no time nothing is at `path`, where the file system can do that; what was there goes after."""
     if not path.is_dir():
         temporary.replace(path)
-        return
+    elif not _exchange(temporary, path):
+        _replace_in_turn(temporary, path)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Whether two paths have changed places: not all file systems can do that."""
+    rename: Any = getattr(ctypes.CDLL(None), "renameat2", None)  # since glibc 2.28
+    paths = os.fsencode(one), os.fsencode(other)
+    return rename is not None and rename(_AT_CWD, paths[0], _AT_CWD, paths[1], _RENAME_EXCHANGE) == 0
+
+
+def _replace_in_turn(temporary: Path, path: Path) -> None:
     old = temporary.with_name(f"{temporary.name}.old")
     path.replace(old)
-    temporary.replace(path)
-    shutil.rmtree(old)
+    try:
+        temporary.replace(path)
+    except OSError:
+        old.replace(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _umask() -> int:

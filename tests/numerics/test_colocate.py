@@ -21,7 +21,7 @@ PROCESS_SECONDS = 380
 """Many times what a process takes, and less than what pytest gives a test."""
 
 
-def said_by(module: str, *arguments: str) -> dict[str, Any]:
+def said_by(module: str, *arguments: str, seconds: float = PROCESS_SECONDS) -> dict[str, Any]:
     """What a process with a pool of its own prints."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TF_CPU", "TF_ENABLE"))}
     ran = subprocess.run(
@@ -31,7 +31,7 @@ def said_by(module: str, *arguments: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PROCESS_SECONDS,
+        timeout=seconds,
     )
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[-2000:]
     return json.loads(ran.stdout)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.damage import damaged
+from tests.unit.test_files import files_of_at_most
 from tfwave.colocate.checkpoints import Checkpoints, Standing
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life
@@ -74,6 +75,17 @@ def test_a_save_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
         there.save({"a": stands(2, "a2"), "b": Standing(1, fails)})
     assert texts(tmp_path, "a", "b") == {"a": (1, "a1"), "b": None}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pool.json", "save-1"]
+
+
+def test_a_list_that_has_no_room_leaves_nothing_of_its_save(tmp_path: Path) -> None:
+    """Else each save that is tried on a full disk would leave another copy of all jobs."""
+    there = Checkpoints(tmp_path, LIMIT)
+    there.save({"a": stands(1, "one")})
+    before = sorted(tmp_path.rglob("*"))
+    with files_of_at_most(10), pytest.raises(TfwaveError, match=r"cannot write '.*pool\.json'"):
+        there.save({"a": stands(2, "two")})
+    assert sorted(tmp_path.rglob("*")) == before
+    assert texts(tmp_path, "a") == {"a": (1, "one")}
 
 
 def test_what_a_killed_process_left_is_no_checkpoint_and_goes_with_the_next(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The pages that are made from the code, or run as it."""
 
 import doctest
+import json
 import re
 
 from tests.pages import DOCS, text_of
@@ -8,10 +9,15 @@ from tfwave.distribute.figures import Figures
 from tfwave.passes.catalogue import catalogue_page
 from tfwave.proto import control_pb2
 from tfwave.runtime.control.metrics import exposition
+from tools.reliability import KEPT, page
 
 
 def test_the_catalogue_page_is_fresh() -> None:
     assert text_of(DOCS / "passes.md") == catalogue_page(), "run `make docs`"
+
+
+def test_the_page_on_faults_is_what_the_suite_saw() -> None:
+    assert text_of(DOCS / "reliability.md") == page(json.loads(KEPT.read_text())), "run tools/reliability.py"
 
 
 def test_the_page_on_own_passes_runs() -> None:

@@ -17,7 +17,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
-from tfwave.errors import CheckpointError
+from tfwave.errors import CheckpointError, TfwaveError
 from tfwave.files import first_fault, read_file, whole_directory, write_whole
 from tfwave.sizes import in_words
 
@@ -101,7 +101,11 @@ class Checkpoints:
             )
             for index, (name, job) in enumerate(new.items())
         }
-        self._replace({**self._jobs, **found})
+        try:
+            self._replace({**self._jobs, **found})
+        except TfwaveError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     def _is_new(self, name: str, job: Standing) -> bool:
         saved = self._jobs.get(name)
