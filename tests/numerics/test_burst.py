@@ -29,6 +29,7 @@ from tfwave.keras import burst
 from tfwave.plan.io import save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
+from tools.bench.burst import both, convolutions, ops_of
 
 pytestmark = pytest.mark.tensorflow
 L = keras.layers
@@ -137,6 +138,16 @@ def test_gradients_of_split_weights_are_summed_where_these_lie() -> None:
     sums = [node.device for node in graph.get_operations() if node.type == "AddN" and len(node.inputs) == 3]
     assert len(sums) == 2
     assert all(device.endswith("CPU:1") for device in sums)
+
+
+def test_shards_are_no_more_ops_than_data_parallelism_by_hand() -> None:
+    """At most a twentieth more, those that send and receive among them; and the same gradients."""
+    devices = [device.name for device in tf.config.list_logical_devices("CPU")]
+    steps = both(convolutions(2, 8), devices, 2 * DEVICES)
+    ops = {kind: ops_of(step) for kind, step in steps.items()}
+    assert ops["plan"] <= 1.05 * ops["by hand"]
+    by_hand, planned = (values_of(steps[kind]()[1]) for kind in ("by hand", "plan"))
+    assert furthest(planned, by_hand) < 1e-5
 
 
 def test_without_training_a_model_runs_as_it_is() -> None:
