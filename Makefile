@@ -24,7 +24,6 @@ test: .venv/.ready ## check, and run all tests
 	@$(PYTEST) tests/cluster $(MEASURES:%=--ignore=%) -n 2 --dist loadfile --no-loadscope-reorder
 	@echo '== pytest: cluster (links of a set rate, one test at a time)'
 	@$(PYTEST) $(MEASURES)
-
 	@echo '== pytest: faults (a short form: make test-faults is the long one)'
 	@$(PYTEST) tests/faults
 

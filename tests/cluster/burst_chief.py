@@ -1,62 +1,125 @@
-"""A chief that trains by burst plans on the CPUs of workers: `python -m tests.cluster.burst_chief JSON`.
+"""A chief that runs burst plans, on four CPU devices of its own and on those of four workers.
 
-Says how far gradients on three workers are from those of this process, and where ops are.
+python -m tests.cluster.burst_chief CLUSTER      then obeys: `step` and `fit`
 """
 
 import json
+import re
 import sys
+from collections import defaultdict
+from functools import cache
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context  # pyright: ignore
 
-from tests.numerics.bursts import BATCH, gradients, made, places, plan_of
+from tests.cluster.speaker import obey, say
+from tests.numerics.bursts import BATCH, Place, gradients, in_turns, made, plan_of
 from tfwave.keras import BurstCallback
+from tfwave.keras.bursts.nodes import nodes_of
+
+DEVICES = 4
+HERE = [f"/job:chief/replica:0/task:0/device:CPU:{number}" for number in range(DEVICES)]
+THERE = [f"/job:worker/replica:0/task:{number}/device:CPU:0" for number in range(DEVICES)]
+PLACES = {"here": HERE, "there": THERE}
+PLANS: dict[str, list[Place]] = {
+    "one": [(3, 1)],
+    "all": [(0, 4)],
+    "two": [(1, 2)],
+    "three": [(1, 3)],
+    "turns": [(0, 4), (0, 1), (0, 2), (0, 3)],
+    "apart": [(2, 2), (0, 1), (0, 2), (3, 1), (1, 3)],
+}
+LAYER = re.compile(r"(\w+\.own)(?:_\d+)?/")
+"""A layer's scope, which has a number behind it for each further shard."""
+PASSING = {"AssignVariableOp", "Const", "Identity", "IdentityN", "NoOp", "ReadVariableOp"}
+PASSING |= {"_Arg", "_HostRecv", "_HostSend", "_Recv", "_Retval", "_Send"}
+PASSING |= {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
+"""Ops that hand on what others compute; those of a loop's gradient TensorFlow puts on the first device."""
+MOVING = {"AddN", "ConcatV2", "Slice", "SplitV", "ZerosLike"}
+"""Besides layers: cuts and joins of shards, and sums of gradients, which are zeros of what nobody reads."""
 
 
-def main() -> None:
-    cluster = tf.train.ClusterSpec(json.loads(sys.argv[1]))
-    tf.config.experimental_connect_to_cluster(cluster, job_name="chief", protocol="grpc")
-    workers = [f"/job:worker/task:{task}/device:CPU:0" for task in range(3)]
-    found = [of_step(None, None), of_step("turns", workers)]
+def named(name: str) -> Any:
+    """A model whose layers are told apart by the scopes of their ops."""
+    model = made(name)
+    for node in nodes_of(model):
+        node.layer.name += ".own"
+    return model
+
+
+@cache
+def alone(name: str) -> list[Any]:
+    """Loss, gradients and what a step changes by itself, of one device."""
+    model = named(name)
+    step, batch = gradients(model, None)
+    return found_by(model, *step(*batch))
+
+
+def found_by(model: Any, loss: Any, found: Any) -> list[Any]:
+    return [one.numpy() for one in (loss, *found, *model.non_trainable_variables)]
+
+
+def step(name: str, kind: str, where: str) -> dict[str, Any]:
+    """How far a step by a plan is from one device's, and where its ops ran."""
+    model, devices = named(name), PLACES[where]
+    chosen = in_turns(model, PLANS[kind])
+    function, batch = gradients(model, plan_of(chosen, devices=DEVICES), devices=devices)
+    live: Any = context.context()
+    live.enable_run_metadata()
+    try:
+        live.export_run_metadata()  # what ran before
+        found = found_by(model, *function(*batch))
+        metadata = live.export_run_metadata()
+    finally:
+        live.disable_run_metadata()
     apart = [
-        float(np.max(np.abs(one - other)) / np.max(np.abs(other)))
-        for one, other in zip(found[1], found[0], strict=True)
+        float(np.max(np.abs(one - other))) / (float(np.max(np.abs(other))) or 1.0)
+        for one, other in zip(found, alone(name), strict=True)
     ]
-    sys.stdout.write(json.dumps({"apart": max(apart), "losses": losses(workers), "ran": ran(workers)}) + "\n")
+    graphs = [graph for one in metadata.function_graphs for graph in one.partition_graphs]
+    return {"apart": max(apart), "places": chosen, **ran(graphs, devices)}
 
 
-def of_step(kind: str | None, devices: Any) -> list[Any]:
-    model = made("vgg")
-    step, batch = gradients(model, plan_of(places(model, kind)) if kind else None, devices=devices)
-    return [one.numpy() for one in step(*batch)[1]]
+def ran(graphs: Any, devices: list[str]) -> dict[str, Any]:
+    """The numbers of the devices of each layer's ops, forward and backward; and what else is computed where."""
+    forward, backward, others = (defaultdict[str, set[int]](set) for _ in range(3))
+    for node in [node for graph in graphs for node in graph.node if node.op not in PASSING]:
+        device = devices.index(node.device) if node.device in devices else -1
+        if layer := LAYER.search(node.name):
+            (backward if "gradient_tape/" in node.name else forward)[layer[1]].add(device)
+        elif node.op not in MOVING:
+            others[node.op].add(device)
+    named_sets = {"forward": forward, "backward": backward, "others": others}
+    return {name: {key: sorted(value) for key, value in found.items()} for name, found in named_sets.items()}
 
 
-def losses(workers: list[str]) -> list[list[float]]:
-    """Of `fit` here, and on the workers."""
+def fit() -> list[list[float]]:
+    """Losses of `fit` here, and on the workers."""
     draw = np.random.default_rng(1)
     images, classes = draw.standard_normal((2 * BATCH, 6, 6, 2)), draw.integers(0, 3, 2 * BATCH)
     found: list[list[float]] = []
-    for devices in (None, workers):
-        with tf.device(workers[0] if devices else "/job:chief/task:0/device:CPU:0"):
+    for devices in (None, THERE):
+        with tf.device((devices or HERE)[0]):
             model = made("vgg")
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss, jit_compile=False)
-        burst = [BurstCallback(plan_of(places(model, "turns")), devices=devices)] if devices else []
+        plan = plan_of(in_turns(model, PLANS["turns"]), devices=DEVICES)
+        burst = [BurstCallback(plan, devices=devices)] if devices else []
         history = model.fit(images, classes, batch_size=BATCH, shuffle=False, verbose=0, callbacks=burst)
         found.append(history.history["loss"])
     return found
 
 
-def ran(workers: list[str]) -> dict[str, int]:
-    """How often a filter's gradient is computed, by task, where both convolutions are on workers 1 and 2."""
-    model = made("vgg")
-    plan = plan_of({name: (1, 2) if "conv" in name else (0, 1) for name in places(model, "one")})
-    step, batch = gradients(model, plan, devices=workers)
-    graph = step.get_concrete_function(*batch).graph
-    devices = [op.device for op in graph.get_operations() if op.type == "Conv2DBackpropFilter"]
-    return {device: devices.count(device) for device in sorted(set(devices))}
+def main() -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * DEVICES)
+    cluster = tf.train.ClusterSpec(json.loads(sys.argv[1]))
+    tf.config.experimental_connect_to_cluster(cluster, job_name="chief", protocol="grpc")
+    say("ready")
+    obey({"step": step, "fit": fit})
 
 
 if __name__ == "__main__":

@@ -1,33 +1,48 @@
-"""A burst plan on the devices of real workers."""
+"""Burst plans of five models on four devices: of one process, and of four real workers."""
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.cluster import free_addresses, serving, start
+from tests.cluster.speaker import Speaker, spawn
 
 pytestmark = pytest.mark.tensorflow
+MODELS = ("vgg", "inception", "words", "attention", "two_sided")
+PLANS = ("one", "all", "two", "three", "turns", "apart")
+WORKERS = 4
 
 
-def test_workers_run_layers_as_one_process_does() -> None:
-    addresses = free_addresses(4)
-    spec = {"worker": addresses[:3], "chief": addresses[3:]}
-    workers = [start(spec, "worker", [task], None) for task in range(3)]
+@pytest.fixture(scope="module")
+def chief() -> Iterator[Speaker]:
+    addresses = free_addresses(WORKERS + 1)
+    spec = {"worker": addresses[:WORKERS], "chief": addresses[WORKERS:]}
+    workers = [start(spec, "worker", [task], None) for task in range(WORKERS)]
     with serving(*workers):
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.cluster.burst_chief", json.dumps(spec)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=240,
-            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["apart"] < 1e-5
-    here, there = found["losses"]
+        chief = Speaker(spawn("tests.cluster.burst_chief", json.dumps(spec)))
+        try:
+            assert chief.hear() == "ready"
+            yield chief
+        finally:
+            chief.kill()
+
+
+@pytest.mark.parametrize("where", ["here", "there"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_is_one_devices_and_runs_as_planned(chief: Speaker, name: str, where: str) -> None:
+    """By TensorFlow's own partition graphs: what is no layer's is a loss, on the first device."""
+    for kind in PLANS:
+        found = chief.ask("step", name=name, kind=kind, where=where)
+        assert found["apart"] <= (0.0 if kind == "one" else 1e-5), kind
+        places = {layer: list(range(at, at + count)) for layer, (at, count) in found["places"].items()}
+        computing = {layer: place for layer, place in places.items() if "input" not in layer}
+        assert found["forward"] == computing, kind
+        assert found["backward"].items() <= places.items(), kind
+        assert len(found["backward"]) >= len(found["forward"]) - 2, "concatenate and dropout may have none"
+        assert set(map(tuple, found["others"].values())) == {(0,)}, kind
+
+
+def test_fit_on_workers_trains_what_one_process_does(chief: Speaker) -> None:
+    here, there = chief.ask("fit")
     assert there == pytest.approx(here, rel=1e-5)
-    assert found["ran"] == {f"/job:worker/task:{task}/device:CPU:0": 2 for task in (1, 2)}

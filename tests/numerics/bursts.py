@@ -1,4 +1,4 @@
-"""Small Keras 3 models, and burst plans of them for three devices."""
+"""Small Keras 3 models, and burst plans of them for three devices or more."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -110,20 +110,23 @@ def batch_of(model: Any, samples: int = BATCH) -> tuple[Any, Any]:
 
 def places(model: Any, kind: str) -> dict[str, Place]:
     """One device for all; all for all; other numbers one after the other; or each layer elsewhere."""
-    names = [node.name for node in nodes_of(model)]
     choices: Mapping[str, list[Place]] = {
         "one": [(0, 1)],
         "all": [(0, 3)],
         "turns": [(0, 3), (0, 1), (0, 2)],
         "apart": [(1, 2), (0, 1), (2, 1), (0, 2)],
     }
-    cycle = choices[kind]
-    return {name: cycle[number % len(cycle)] for number, name in enumerate(names)}
+    return in_turns(model, choices[kind])
 
 
-def plan_of(chosen: Mapping[str, Place], batch: int = BATCH) -> Plan:
+def in_turns(model: Any, cycle: Sequence[Place]) -> dict[str, Place]:
+    """One layer after the other gets these, again and again."""
+    return {node.name: cycle[number % len(cycle)] for number, node in enumerate(nodes_of(model))}
+
+
+def plan_of(chosen: Mapping[str, Place], batch: int = BATCH, devices: int = DEVICES) -> Plan:
     layers = tuple(LayerDevices(name, *place) for name, place in chosen.items())
-    return Plan(layers=Layers(devices=DEVICES, batch=batch, limit=0.0, limit_of="layer", layers=layers))
+    return Plan(layers=Layers(devices=devices, batch=batch, limit=0.0, limit_of="layer", layers=layers))
 
 
 def loss_of(model: Any, inputs: Any, wanted: Any) -> Any:

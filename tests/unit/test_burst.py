@@ -22,7 +22,7 @@ from tfwave.burst.shards import bounds, device_of, moved_share, overlaps
 from tfwave.errors import CostError, MissingCost, PlanError, TfwaveError
 from tfwave.plan.io import load_plan
 
-TABLE = Path(__file__).parent / "burst" / "A100_vgg.prof"
+TABLE, WIDE = (Path(__file__).parent / "burst" / f"A100_{model}.prof" for model in ("vgg", "wrn"))
 NVSWITCH = Network(2.66e11, 40e-6)
 SLOW = Network(1e6, 1e-3)
 
@@ -190,8 +190,9 @@ def test_a_table_that_is_no_chain_is_refused(tmp_path: Path, text: str, says: st
 
 
 @pytest.mark.parametrize("limit", [1.2, 1.5, 2, 3, 5, 8])
-def test_no_plan_of_the_released_search_is_faster_at_its_own_limit(limit: float) -> None:
-    costs = read_released(TABLE).costs(32, (1, 2, 4, 8), NVSWITCH)
+@pytest.mark.parametrize("table", [TABLE, WIDE])
+def test_no_plan_of_the_released_search_is_faster_at_its_own_limit(table: Path, limit: float) -> None:
+    costs = read_released(table).costs(32, (1, 2, 4, 8), NVSWITCH)
     theirs = as_released(costs, limit)
     seconds = np.array(
         [costs.own[n, k] + (costs.near[n - 1, theirs[n - 1], k] if n else 0) for n, k in enumerate(theirs)]

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tfwave.burst.profile import Layer, Profile
+from tfwave.burst.profile import Layer, Profile, read_profile
 from tfwave.errors import CostError
 from tfwave.files import read_file
 
-SUFFIX = ".prof"
+_SUFFIX = ".prof"
 _ROW = re.compile(r"\s*(\w+)(\{.*\})\[(\d+)\](\[[\d,]+\]|\d+)\s+[\d.]+\s+(\d+)\s+(\d+)\s*")
 _FLOAT = 4
 
@@ -41,6 +41,15 @@ class _Row:
     def what(self) -> tuple[Any, ...]:
         """What it computes: the same in each run and batch."""
         return self.name, sorted(self.parameters.items(), key=str), self.shape
+
+
+def profile_at(path: Path) -> Profile:
+    """One of theirs, by its name, or one of `write_profile`.
+
+    Raises:
+        CostError: it cannot be read, or is neither.
+    """
+    return read_released(path) if path.suffix == _SUFFIX else read_profile(path)
 
 
 def read_released(path: Path) -> Profile:

@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from tfwave.burst.network import Network
-from tfwave.burst.profile import Profile, read_profile, write_profile
-from tfwave.burst.released import SUFFIX, read_released
+from tfwave.burst.profile import write_profile
+from tfwave.burst.released import profile_at
 from tfwave.burst.section import plan_layers
+from tfwave.cli.burst_share import Bandwidth, Latency, ProfileFile, burst_share_command
 from tfwave.cli.output import JsonFlag, console, print_json, progress_console
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_layers
@@ -32,12 +33,7 @@ def _burst() -> None:
 
 @burst_app.command("plan")
 def burst_plan_command(  # noqa: PLR0913, PLR0917
-    profile: Annotated[
-        Path,
-        typer.Argument(
-            help=f"Times of layers: JSON, or a table of DeepPool's ({SUFFIX}).", metavar="PROFILE"
-        ),
-    ],
+    profile: ProfileFile,
     devices: Annotated[int, typer.Option(min=1, help="Devices that there are.")],
     batch: Annotated[int, typer.Option(min=1, help="Samples of a step, all devices together.")],
     amplification: Annotated[
@@ -52,10 +48,8 @@ def burst_plan_command(  # noqa: PLR0913, PLR0917
             help="What a layer may have, beside 1. Without it: powers of two, and all.",
         ),
     ] = "",
-    bandwidth: Annotated[
-        str, typer.Option(metavar="10gbit", help="Of a device's link, in each direction.")
-    ] = "10gbit",
-    latency: Annotated[str, typer.Option(metavar="50us", help="Before each transfer.")] = "50us",
+    bandwidth: Bandwidth = "10gbit",
+    latency: Latency = "50us",
     output: PlanOutput = None,
     add_to: AddTo = None,
     as_json: JsonFlag = False,
@@ -75,7 +69,7 @@ def burst_plan_command(  # noqa: PLR0913, PLR0917
     if per not in LIMITS_OF:
         raise PlanError(f"--per {per} is not one of {', '.join(LIMITS_OF)}")
     layers = plan_layers(
-        _profile(profile),
+        profile_at(profile),
         devices,
         batch,
         Network(parse_bandwidth(bandwidth), parse_latency(latency)),
@@ -127,8 +121,7 @@ def burst_profile_command(
     say_written(output)
 
 
-def _profile(path: Path) -> Profile:
-    return read_released(path) if path.suffix == SUFFIX else read_profile(path)
+burst_app.command("share")(burst_share_command)
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:

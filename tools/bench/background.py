@@ -1,9 +1,10 @@
 """What a training in the background costs a foreground, and how much of the idle time it takes.
 
 Three foregrounds: convolutions that keep the cores busy, the same with waits in each step, and a recurrent one that
-uses one core. The background trains convolutions, as `tfwave background` runs it, and, to compare, as any process
-("equal"). Windows with and without it take turns; slowdowns are of the two windows of a repeat. The share of the
-idle time is the background's CPU time over that and what stayed idle beside it.
+uses one core. The background trains convolutions, as `tfwave background` runs it; so does one that runs out of
+memory after a few steps and begins anew, for ever ("failing"); and, to compare, one as any process ("equal").
+Windows with and without it take turns; slowdowns are of the two windows of a repeat. The share of the idle time is
+the background's CPU time over that and what stayed idle beside it.
 
     tools/bench/background.py                                    minutes, and a quiet machine
     tools/bench/background.py --seconds 0.5 --repeats 2          to see whether it works
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -103,9 +104,9 @@ def idle_seconds() -> float:
 
 
 @contextmanager
-def lowest(ready: Path) -> Generator[Beside]:
+def lowest(ready: Path, *options: str) -> Generator[Beside]:
     """As `tfwave background`."""
-    process = BackgroundProcess([sys.executable, __file__, "--train", str(ready)])
+    process = BackgroundProcess([sys.executable, __file__, "--train", str(ready), *options])
     try:
         yield Beside(process.pid, process.pause, process.resume)
     finally:
@@ -128,7 +129,12 @@ def equal(ready: Path) -> Generator[Beside]:
         process.wait()
 
 
-MODES = {"background": lowest, "equal": equal}
+def failing(ready: Path) -> AbstractContextManager[Beside]:
+    """As `tfwave background`, of a program that fails all the time."""
+    return lowest(ready, "--fail")
+
+
+MODES = {"background": lowest, "failing": failing, "equal": equal}
 
 
 def wait_until(ready: Path) -> None:
@@ -199,14 +205,24 @@ def of_mode(runs: list[Ran]) -> dict[str, object]:
     return figures
 
 
-def train(ready: Path) -> None:
-    """The background: for ever."""
+def train(ready: Path, fails: bool) -> None:
+    """The background: for ever; one that `fails` runs out of memory instead, and begins anew."""
     step = training("busy")
     for _ in range(WARMUP_STEPS):
         step()
     ready.touch()
+    if fails:
+        run_out()
     while True:
         step()
+
+
+def run_out() -> None:
+    """Of memory, and begin anew."""
+    try:
+        bytearray(1 << 48)
+    except MemoryError:
+        os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def main() -> None:
@@ -217,9 +233,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="of a window")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--fail", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.train:
-        train(arguments.train)
+        train(arguments.train, arguments.fail)
     print(json.dumps({"load": os.getloadavg(), **measure(arguments.seconds, arguments.repeats)}, indent=1))
 
 

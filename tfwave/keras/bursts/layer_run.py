@@ -40,17 +40,20 @@ class LayerRun:
         2. Dropout draws for the whole batch on each device, and uses its own samples' part.
         3. Weights are read where they lie, once; moving averages and states of seeds are changed once.
         4. Losses that the layer adds are those of the whole batch.
+        5. All ops have the layer's name in theirs.
 
         Raises:
             TfwaveError: the layer cannot be split so; names it.
         """
-        moments, taken = self._moments(taken)
-        weights = self._weights()
-        shards = [
-            self._shard(shard, [column[shard] for column in taken], weights[shard], moments)
-            for shard in range(len(self.place))
-        ]
-        self._change(shards[0].changes)  # 3
+        tensorflow: Any = __import__("tensorflow")
+        with tensorflow.name_scope(self.op.name):  # 5
+            moments, taken = self._moments(taken)
+            weights = self._weights()
+            shards = [
+                self._shard(shard, [column[shard] for column in taken], weights[shard], moments)
+                for shard in range(len(self.place))
+            ]
+            self._change(shards[0].changes)  # 3
         self._add_losses([shard.losses for shard in shards])  # 4
         return [list(parts) for parts in zip(*(shard.outputs for shard in shards), strict=True)]
 
