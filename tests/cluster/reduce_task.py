@@ -1,6 +1,7 @@
 """A worker with `tfwave.keras.PartialReduce`: `python -m tests.cluster.reduce_task JSON`, with TF_CONFIG.
 
-Prints as JSON what it ended with; `kill` says before which step of which epoch it kills itself.
+Prints as JSON what it ended with; `kill` says before which step of which epoch it kills itself. Worker 0 alone
+saves the model after each epoch, to `save`, or loads it from `resume`, to go on with epoch `first`.
 """
 
 import hashlib
@@ -59,9 +60,15 @@ def digest(model: keras.Model) -> str:
     return hashlib.sha256(b"".join(np.asarray(each).tobytes() for each in variables)).hexdigest()
 
 
+def begin(given: dict, rank: int) -> keras.Model:
+    if rank == 0 and "resume" in given:
+        return keras.models.load_model(given["resume"])
+    return build(given, rank)
+
+
 def synchronous(given: dict, workers: int) -> str:
     """The same training in one process: in each step the mean of the workers' gradients."""
-    model, shards = build(given, 0), [data(rank) for rank in range(workers)]
+    model, shards = begin(given, 0), [data(rank) for rank in range(workers)]
 
     @tf.function
     def gradients(x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
@@ -69,7 +76,7 @@ def synchronous(given: dict, workers: int) -> str:
             loss = model.compute_loss(y=y, y_pred=model(x, training=True))
         return tape.gradient(loss, model.trainable_variables)
 
-    for step in range(EPOCHS * STEPS):
+    for step in range(given.get("first", 0) * STEPS, EPOCHS * STEPS):
         rows = slice(step % STEPS * BATCH, (step % STEPS + 1) * BATCH)
         each = [gradients(x[rows], y[rows]) for x, y in shards]
         means = [sum(of_one[1:], of_one[0]) / workers for of_one in zip(*each, strict=True)]
@@ -80,9 +87,13 @@ def synchronous(given: dict, workers: int) -> str:
 def main(given: dict) -> None:
     config = json.loads(os.environ["TF_CONFIG"])
     rank, workers = config["task"]["index"], len(config["cluster"]["worker"])
-    model, (x, y) = build(given, rank), data(rank)
+    model, (x, y) = begin(given, rank), data(rank)
+    started = int(model.optimizer.iterations)
     reduce = tfwave.keras.PartialReduce(**given["reduce"])
     kill = given["kill"] if rank == given.get("victim") else None
+    callbacks = [reduce, Harm(kill, given.get("longest_step", 0.0))]
+    if rank == 0 and "save" in given:
+        callbacks.append(keras.callbacks.ModelCheckpoint(given["save"]))
     history = model.fit(
         x,
         y,
@@ -91,11 +102,13 @@ def main(given: dict) -> None:
         verbose=0,
         shuffle=False,
         validation_data=data(100),
-        callbacks=[reduce, Harm(kill, given.get("longest_step", 0.0))],
+        initial_epoch=given.get("first", 0),
+        callbacks=callbacks,
     )
     said = {
         "rank": rank,
         "digest": digest(model),
+        "started": started,
         "iterations": int(model.optimizer.iterations),
         "history": history.history,
         "restored": "apply" not in vars(model.optimizer),

@@ -1,6 +1,8 @@
 """The parts of reduces: what is given, when it goes, the ring itself, and who is refused."""
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -252,6 +254,21 @@ class TestMembers:
             coordinator.stop()
             with pytest.raises(EnforcerError, match="coordinator has ended"):
                 list(member.drain(bytes))
+
+    def test_the_death_of_the_coordinator_ends_the_training(self) -> None:
+        program = (
+            "from tfwave.reduce.service import Coordinator as C; print(C().address, flush=True); input()"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as dead:
+            assert dead.stdout
+            address = dead.stdout.readline().strip()
+            with Member(options(0, address, workers=1), 1) as member:
+                member.join(b"")
+                dead.kill()
+                with pytest.raises(EnforcerError, match=f"{address}: .* again, from its last checkpoint"):
+                    list(member.drain(bytes))
 
 
 def test_no_coordinator() -> None:

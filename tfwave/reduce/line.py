@@ -15,6 +15,7 @@ from tfwave.runtime.control.credentials import Credentials
 
 _GRPC: Any = grpc  # untyped
 _STUBS: Any = reduce_pb2_grpc
+_WAY_OUT = "run this training again, from its last checkpoint"
 
 
 class Line:
@@ -64,7 +65,7 @@ class Line:
         self._channel.close()
 
     def _read(self, seconds: float) -> None:
-        reason = f"the coordinator at {self._address} has ended: run this training again"
+        reason = f"the coordinator at {self._address} has ended: {_WAY_OUT}"
         try:
             _GRPC.channel_ready_future(self._channel).result(seconds)
             stub: Any = _STUBS.ReduceStub(self._channel)
@@ -78,6 +79,8 @@ class Line:
         except _GRPC.RpcError as err:
             failure: Any = err
             reason = f"the coordinator at {self._address}: {failure.details()} ({failure.code().name})"
+            if failure.code() == _GRPC.StatusCode.UNAVAILABLE:
+                reason += f": {_WAY_OUT}"
         except ValueError as err:  # the channel was closed
             reason = f"the coordinator at {self._address} is left: {err}"
         self._reason = reason
