@@ -102,11 +102,21 @@ def test_a_checkpoint_is_resumed_by_another_number_of_workers(lost: Lost) -> Non
 
 @pytest.mark.tensorflow
 def test_all_is_synchronous_training_to_the_bit() -> None:
-    codes, results = train(2, optimizer="SGD", reduce={"probes": "all"}, synchronous=True)
+    results = synchronous()
+    assert {values[-1] for result in results if (values := result["history"]["tfwave_joined"])} == {1.0}
+
+
+@pytest.mark.tensorflow
+def test_a_custom_loop_is_synchronous_training_to_the_bit() -> None:
+    synchronous(loop=True)
+
+
+def synchronous(**given: Any) -> list[dict[str, Any]]:
+    codes, results = train(2, optimizer="SGD", reduce={"probes": "all"}, synchronous=True, **given)
     assert codes == [0, 0]
     assert {result["iterations"] for result in results} == {EPOCHS * STEPS}
     assert {result["digest"] for result in results} == {results[0]["synchronous"]}
-    assert {values[-1] for result in results if (values := result["history"]["tfwave_joined"])} == {1.0}
+    return results
 
 
 @pytest.mark.tensorflow
