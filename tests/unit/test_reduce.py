@@ -125,9 +125,12 @@ class TestRing:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_all_get_the_same_sum(self, count: int, size: int, dtype: Any) -> None:
         given = [np.random.default_rng(i).normal(size=size).astype(dtype) for i in range(count)]
-        values = [each.copy() for each in given]
+        before = [each.copy() for each in given]
         with ThreadPoolExecutor(count) as threads:
-            list(threads.map(lambda pair: pair[0].sum(pair[1]), zip(rings(count), values, strict=True)))
+            values = list(
+                threads.map(lambda pair: pair[0].sum(pair[1]), zip(rings(count), given, strict=True))
+            )
+        assert all(map(np.array_equal, given, before))
         for each in values:
             assert each.tobytes() == values[0].tobytes()
         for part in range(count):  # summed once, in the order of the ring

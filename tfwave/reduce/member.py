@@ -308,15 +308,15 @@ class Member:
             self.figures.dropped = self._held.dropped
             self._changed.notify_all()
         values = np.zeros(self._size, self._dtype) if given is None else given
-        done = False
+        total: Vector | None = None
         try:
             if self._ring is not None and not self._is_broken():
-                self._ring.sum(values)
-                done = True
+                total = self._ring.sum(values)
         except RingBroken as err:
             self._trouble = str(err)
         with self._changed:
-            self._attempt, self._version, self._done, self._sum = go.attempt, go.version, done, values
+            self._attempt, self._version, self._sum = go.attempt, go.version, total
+            self._done = total is not None
             self._report()
 
     def _settle(self, verdict: Verdict) -> None:
