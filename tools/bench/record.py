@@ -45,9 +45,17 @@ SHORT_STEPS = [*NO_BOTTLENECK, "--batch", "4", "--model", "MobileNetV2", "--step
 EXPLAINED = ["--workers", "1", "--traced", "25", "--repeats", "4"]
 """One worker, whose steps its orders tell apart."""
 SAME_PAIRS = ["--pairs", "resnet+resnet", "inception+inception", "nasnet+nasnet", "bert+bert"]
+KILOBYTE_TO_64_MEGABYTES = [str(1 << power) for power in (10, 14, 18, 20, 22, 24, 26)]
 RECORDS: dict[str, list[list[str]]] = {
     "demo": [["-m", "tfwave", "demo", "--json"]],
-    "reduce": [["reduce.py", "--hosts", hosts, "--repeats", "4"] for hosts in ("2", "4", "8")],
+    "reduce": [
+        *(["reduce.py", "--hosts", hosts, "--repeats", "4"] for hosts in ("2", "4", "8")),
+        *(
+            ["reduce.py", "--hosts", hosts, "--rate", rate, *TWICE, "--bytes", *KILOBYTE_TO_64_MEGABYTES]
+            for rate in ("1e9", "10e9")
+            for hosts in ("4", "8")
+        ),
+    ],
     "inference": [["inference.py", "--steps", "6"]],
     "enforcers": [["enforcers.py", "--json", "--batch", "4"]],
     "wrapped": [
