@@ -101,7 +101,8 @@ class ReducedOptimizer:
         """
         tensorflow: Any = __import__("tensorflow")
         for update in self._member.drain(self._state):
-            self._apply_flat(tensorflow.constant(_mean(update)))
+            (mean,) = _means([update])
+            self._apply_flat(tensorflow.constant(mean))
 
     def close(self) -> None:
         """Leave the others, and the optimizer as it was."""
@@ -185,7 +186,7 @@ class ReducedOptimizer:
     def _exchange(self, flat: Any) -> Any:
         self._has_exchanged = True
         updates = self._member.exchange(np.array(flat))
-        return np.stack([_mean(update) for update in updates]) if updates else flat[:0].reshape(0, len(flat))
+        return _means(updates) if updates else flat[:0].reshape(0, len(flat))
 
 
 def _dtype_of(variables: Sequence[Any]) -> str:
@@ -199,8 +200,13 @@ def _dtype_of(variables: Sequence[Any]) -> str:
     return kinds[0]
 
 
-def _mean(update: Update) -> Any:
-    return update.values / update.values.dtype.type(update.members)
+def _means(updates: Sequence[Update]) -> Any:
+    """Of each sum that over the members of its ring, in a row."""
+    sums = [update.values for update in updates]
+    means = np.empty((len(sums), len(sums[0])), sums[0].dtype)
+    for update, mean in zip(updates, means, strict=True):
+        np.divide(update.values, mean.dtype.type(update.members), out=mean)
+    return means
 
 
 def _size(variable: Any) -> int:

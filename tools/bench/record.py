@@ -6,6 +6,8 @@ tools/bench/record.py keras_fit            a Keras model on a rate-limited link:
 tools/bench/record.py keras_embedding      a Keras model with a large table on such a link: minutes, root
 tools/bench/record.py embedding            staged embeddings on such a link: minutes, root, and quiet
 tools/bench/record.py reduce               reduces on such links, beside TensorFlow's: minutes, and root
+tools/bench/record.py reduce_soak          members of reduces that are killed: minutes
+tools/bench/record.py stragglers --missing time to a loss beside stragglers: hours, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
@@ -55,6 +57,14 @@ RECORDS: dict[str, list[list[str]]] = {
             for rate in ("1e9", "10e9")
             for hosts in ("4", "8")
         ),
+    ],
+    "reduce_soak": [["reduce_soak.py"], ["reduce_soak.py", "--probes", "all", "--seed", "2"]],
+    "stragglers": [
+        ["stragglers.py", "--model", model, "--workers", workers, "--delays", delays, "--seed", seed]
+        for seed in "12345"
+        for model in ("conv", "lstm")
+        for workers in ("4", "8")
+        for delays in ("none", "some", "groups")
     ],
     "inference": [["inference.py", "--steps", "6"]],
     "enforcers": [["enforcers.py", "--json", "--batch", "4"]],
