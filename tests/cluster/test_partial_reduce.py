@@ -96,7 +96,7 @@ def test_a_checkpoint_is_resumed_by_another_number_of_workers(lost: Lost) -> Non
     )
     assert codes == [0, 0]
     assert {result["digest"] for result in results} == {results[0]["synchronous"]}
-    assert results[0]["started"] >= STEPS
+    assert results[0]["started"] > 0
     assert {result["iterations"] for result in results} == {results[0]["started"] + (EPOCHS - 1) * STEPS}
 
 

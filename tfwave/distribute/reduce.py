@@ -11,6 +11,7 @@ from tfwave.reduce.options import Probes
 from tfwave.reduce.place import Place
 from tfwave.reduce.update import ReduceFigures
 from tfwave.runtime.control.credentials import Credentials, find_credentials
+from tfwave.runtime.reduced_gradients import as_function
 
 
 class Rules(TypedDict, total=False):
@@ -31,7 +32,7 @@ class Reduced:
 
     def __init__(self, step: Callable[..., Any], make: Callable[[], ReducedOptimizer]) -> None:
         """Nothing is connected before the context is entered."""
-        self._step = getattr(step, "python_function", step)
+        self._step = step
         self._make = make
         self._reduced: ReducedOptimizer | None = None
         self._function: Any = None
@@ -51,14 +52,13 @@ class Reduced:
         Raises:
             EnforcerError: the coordinator is not there or refuses, or no port is free.
         """
-        tensorflow: Any = __import__("tensorflow")
         self._reduced = self._make()
         try:
             self._reduced.join()
         except BaseException:
             self._close()
             raise
-        self._function = tensorflow.function(self._step)
+        self._function = as_function(self._step)
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

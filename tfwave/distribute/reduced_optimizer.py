@@ -1,7 +1,6 @@
 """An optimizer of Keras 3 or tf_keras that takes its gradients from reduces between processes."""
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -14,6 +13,7 @@ from tfwave.reduce.options import Options
 from tfwave.reduce.place import Place
 from tfwave.reduce.service import Coordinator
 from tfwave.reduce.update import ReduceFigures, Update
+from tfwave.runtime.reduced_gradients import apply_exchanged, apply_flat, size_of, told
 
 
 class ReducedOptimizer:
@@ -75,13 +75,8 @@ class ReducedOptimizer:
         Raises:
             EnforcerError: this member is out, or the coordinator is gone; or no gradient came to the optimizer.
         """
-        tensorflow: Any = __import__("tensorflow")
-        try:
+        with told(lambda: self._member.failure):
             result = function(*args, **kwargs)
-        except tensorflow.errors.OpError as err:
-            if self._member.failure:
-                raise EnforcerError(self._member.failure) from err
-            raise
         if not self._has_exchanged:
             raise EnforcerError(
                 f"the step has not called {self._seam} of the optimizer that reduces, so nothing was reduced: a "
@@ -99,10 +94,9 @@ class ReducedOptimizer:
         Raises:
             EnforcerError: as `Member.drain`.
         """
-        tensorflow: Any = __import__("tensorflow")
         for update in self._member.drain(self._state):
             (mean,) = _means([update])
-            self._apply_flat(tensorflow.constant(mean))
+            apply_flat(mean, self._trained, self._present, self._apply_plainly)
 
     def close(self) -> None:
         """Leave the others, and the optimizer as it was."""
@@ -114,7 +108,7 @@ class ReducedOptimizer:
         values = [np.asarray(variable) for variable in self._variables()]
         shapes = [(str(value.dtype), value.shape) for value in values]
         layout = hashlib.sha256(repr(shapes).encode()).hexdigest()
-        return Member(options, sum(map(_size, self._trained)), dtype, layout)
+        return Member(options, sum(map(size_of, self._trained)), dtype, layout)
 
     def _variables(self) -> list[Any]:
         return [*self._state_variables, *self._optimizer.variables]
@@ -142,26 +136,8 @@ class ReducedOptimizer:
         """In the place of Keras's `apply`."""
         if trainable_variables is not None:
             self._check(trainable_variables)
-        tensorflow: Any = __import__("tensorflow")
         self._present = [grad is not None for grad in grads]
-        pieces = [
-            tensorflow.zeros(_size(variable), variable.dtype)
-            if grad is None
-            else tensorflow.reshape(grad, [-1])
-            for grad, variable in zip(grads, self._trained, strict=True)
-        ]
-        flat = tensorflow.concat(pieces, 0)
-        updates = tensorflow.numpy_function(self._exchange, [flat], flat.dtype, stateful=True)
-        updates.set_shape([None, flat.shape[0]])
-
-        def is_one_left(number: Any) -> Any:
-            return number < tensorflow.shape(updates)[0]
-
-        def apply_one(number: Any) -> Any:
-            self._apply_flat(updates[number])
-            return number + 1
-
-        tensorflow.while_loop(is_one_left, apply_one, [tensorflow.constant(0)], parallel_iterations=1)
+        apply_exchanged(grads, self._trained, self._exchange, self._apply_plainly)
 
     def _check(self, variables: Sequence[Any]) -> None:
         if [id(variable) for variable in variables] != [id(variable) for variable in self._trained]:
@@ -170,14 +146,7 @@ class ReducedOptimizer:
                 f"{len(self._trained)} that are reduced: apply those of all, in that order"
             )
 
-    def _apply_flat(self, flat: Any) -> None:
-        """One update; variables that have no gradient in the step have none here."""
-        tensorflow: Any = __import__("tensorflow")
-        pieces = tensorflow.split(flat, [_size(variable) for variable in self._trained])
-        grads = [
-            tensorflow.reshape(piece, variable.shape) if present else None
-            for piece, variable, present in zip(pieces, self._trained, self._present, strict=True)
-        ]
+    def _apply_plainly(self, grads: Sequence[Any]) -> None:
         if self._seam == "apply":
             self._plain(grads, self._trained)
         else:
@@ -207,7 +176,3 @@ def _means(updates: Sequence[Update]) -> Any:
     for update, mean in zip(updates, means, strict=True):
         np.divide(update.values, mean.dtype.type(update.members), out=mean)
     return means
-
-
-def _size(variable: Any) -> int:
-    return math.prod(variable.shape)
