@@ -1,6 +1,8 @@
 """A worker with `tfwave.keras.PartialReduce`: `python -m tests.cluster.reduce_task JSON`, with TF_CONFIG.
 
-Prints as JSON what it ended with; `kill` says before which step of which epoch it kills itself.
+Prints as JSON what it ended with; `kill` says before which step of which epoch it kills itself. Worker 0 alone
+saves the model after each epoch, to `save`, or loads it from `resume`, to go on with epoch `first`. With
+`loop` it trains by a custom loop, and `tfwave.distribute.reduce`.
 """
 
 import hashlib
@@ -14,6 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import tfwave.distribute
 import tfwave.keras
 
 EPOCHS, BATCH, STEPS = 3, 8, 12
@@ -59,18 +62,62 @@ def digest(model: keras.Model) -> str:
     return hashlib.sha256(b"".join(np.asarray(each).tobytes() for each in variables)).hexdigest()
 
 
+def begin(given: dict, rank: int) -> keras.Model:
+    if rank == 0 and "resume" in given:
+        return keras.models.load_model(given["resume"])
+    return build(given, rank)
+
+
+def batches(first: int = 0) -> list[slice]:
+    return [slice(step * BATCH, (step + 1) * BATCH) for _ in range(first, EPOCHS) for step in range(STEPS)]
+
+
+def gradients_of(model: keras.Model, x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(y=y, y_pred=model(x, training=True))
+    return tape.gradient(loss, model.trainable_variables)
+
+
+def train_by_loop(given: dict, rank: int) -> tuple[keras.Model, dict]:
+    model, (x, y) = begin(given, rank), data(rank)
+    variables = model.trainable_variables
+
+    def step(x: tf.Tensor, y: tf.Tensor) -> None:
+        model.optimizer.apply(gradients_of(model, x, y), variables)
+
+    with tfwave.distribute.reduce(step, model.optimizer, variables, **given["reduce"]) as reduced:
+        for rows in batches():
+            reduced(x[rows], y[rows])
+    return model, {}
+
+
+def train_by_fit(given: dict, rank: int) -> tuple[keras.Model, dict]:
+    model, (x, y) = begin(given, rank), data(rank)
+    started = int(model.optimizer.iterations)
+    reduce = tfwave.keras.PartialReduce(**given["reduce"])
+    kill = given["kill"] if rank == given.get("victim") else None
+    callbacks = [reduce, Harm(kill, given.get("longest_step", 0.0))]
+    if rank == 0 and "save" in given:
+        callbacks.append(keras.callbacks.ModelCheckpoint(given["save"]))
+    history = model.fit(
+        x,
+        y,
+        BATCH,
+        EPOCHS,
+        verbose=0,
+        shuffle=False,
+        validation_data=data(100),
+        initial_epoch=given.get("first", 0),
+        callbacks=callbacks,
+    )
+    return model, {"history": history.history, "started": started}
+
+
 def synchronous(given: dict, workers: int) -> str:
     """The same training in one process: in each step the mean of the workers' gradients."""
-    model, shards = build(given, 0), [data(rank) for rank in range(workers)]
-
-    @tf.function
-    def gradients(x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
-        with tf.GradientTape() as tape:
-            loss = model.compute_loss(y=y, y_pred=model(x, training=True))
-        return tape.gradient(loss, model.trainable_variables)
-
-    for step in range(EPOCHS * STEPS):
-        rows = slice(step % STEPS * BATCH, (step % STEPS + 1) * BATCH)
+    model, shards = begin(given, 0), [data(rank) for rank in range(workers)]
+    gradients = tf.function(lambda x, y: gradients_of(model, x, y))
+    for rows in batches(given.get("first", 0)):
         each = [gradients(x[rows], y[rows]) for x, y in shards]
         means = [sum(of_one[1:], of_one[0]) / workers for of_one in zip(*each, strict=True)]
         model.optimizer.apply(means, model.trainable_variables)
@@ -80,25 +127,13 @@ def synchronous(given: dict, workers: int) -> str:
 def main(given: dict) -> None:
     config = json.loads(os.environ["TF_CONFIG"])
     rank, workers = config["task"]["index"], len(config["cluster"]["worker"])
-    model, (x, y) = build(given, rank), data(rank)
-    reduce = tfwave.keras.PartialReduce(**given["reduce"])
-    kill = given["kill"] if rank == given.get("victim") else None
-    history = model.fit(
-        x,
-        y,
-        BATCH,
-        EPOCHS,
-        verbose=0,
-        shuffle=False,
-        validation_data=data(100),
-        callbacks=[reduce, Harm(kill, given.get("longest_step", 0.0))],
-    )
+    model, found = (train_by_loop if given.get("loop") else train_by_fit)(given, rank)
     said = {
         "rank": rank,
         "digest": digest(model),
         "iterations": int(model.optimizer.iterations),
-        "history": history.history,
         "restored": "apply" not in vars(model.optimizer),
+        **found,
     }
     if given.get("synchronous") and rank == 0:
         said["synchronous"] = synchronous(given, workers)

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,20 +46,35 @@ def train(workers: int, **given: Any) -> tuple[list[int], list[dict[str, Any]]]:
     return codes, [json.loads(out.splitlines()[-1]) for out, _ in ended if out]
 
 
-@pytest.mark.tensorflow
-def test_a_worker_that_is_killed_leaves_the_others_a_complete_training() -> None:
+@dataclass(frozen=True)
+class Lost:
+    """A training of three workers that lost one in its second epoch."""
+
+    codes: list[int]
+    results: list[dict[str, Any]]
+    checkpoint: Path
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Lost:
+    saved = tmp_path_factory.mktemp("saved")
     codes, results = train(
         3,
         optimizer="Adam",
-        dropout=True,
         reduce={"probes": 2, "local": "sum"},
         victim=2,
         kill=[1, 5],
         longest_step=0.02,
+        save=str(saved / "{epoch}.keras"),
     )
-    assert codes == [0, 0, -signal.SIGKILL]
-    assert len({result["digest"] for result in results}) == 1
-    for result in results:
+    return Lost(codes, results, saved / "1.keras")
+
+
+@pytest.mark.tensorflow
+def test_a_worker_that_is_killed_leaves_the_others_a_complete_training(lost: Lost) -> None:
+    assert lost.codes == [0, 0, -signal.SIGKILL]
+    assert len({result["digest"] for result in lost.results}) == 1
+    for result in lost.results:
         history = result["history"]
         assert {"loss", "accuracy", "val_loss", "val_accuracy", *FIGURES} == history.keys()
         assert all(len(values) == EPOCHS for values in history.values())
@@ -67,18 +84,45 @@ def test_a_worker_that_is_killed_leaves_the_others_a_complete_training() -> None
 
 
 @pytest.mark.tensorflow
+def test_a_checkpoint_is_resumed_by_another_number_of_workers(lost: Lost) -> None:
+    """Weights, slots and counts: to the bit as one process goes on from it with the mean of two gradients."""
+    codes, results = train(
+        2,
+        optimizer="Adam",
+        reduce={"probes": "all"},
+        resume=str(lost.checkpoint),
+        first=1,
+        synchronous=True,
+    )
+    assert codes == [0, 0]
+    assert {result["digest"] for result in results} == {results[0]["synchronous"]}
+    assert results[0]["started"] > 0
+    assert {result["iterations"] for result in results} == {results[0]["started"] + (EPOCHS - 1) * STEPS}
+
+
+@pytest.mark.tensorflow
 def test_all_is_synchronous_training_to_the_bit() -> None:
-    codes, results = train(2, optimizer="SGD", reduce={"probes": "all"}, synchronous=True)
+    results = synchronous()
+    assert {values[-1] for result in results if (values := result["history"]["tfwave_joined"])} == {1.0}
+
+
+@pytest.mark.tensorflow
+def test_a_custom_loop_is_synchronous_training_to_the_bit() -> None:
+    synchronous(loop=True)
+
+
+def synchronous(**given: Any) -> list[dict[str, Any]]:
+    codes, results = train(2, optimizer="SGD", reduce={"probes": "all"}, synchronous=True, **given)
     assert codes == [0, 0]
     assert {result["iterations"] for result in results} == {EPOCHS * STEPS}
     assert {result["digest"] for result in results} == {results[0]["synchronous"]}
-    assert {values[-1] for result in results if (values := result["history"]["tfwave_joined"])} == {1.0}
+    return results
 
 
 @pytest.mark.tensorflow
 def test_several_steps_in_an_execution() -> None:
     codes, results = train(
-        2, optimizer="Adam", reduce={"probes": 1}, steps_per_execution=4, longest_step=0.02
+        2, optimizer="Adam", dropout=True, reduce={"probes": 1}, steps_per_execution=4, longest_step=0.02
     )
     assert codes == [0, 0]
     assert len({result["digest"] for result in results}) == 1

@@ -1,5 +1,6 @@
 """`tfwave.keras.PartialReduce` in one process: what it refuses, what it leaves behind, and one worker alone."""
 
+import json
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ import tensorflow as tf
 from tests.ports import free_ports
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.keras import PartialReduce
+from tfwave.reduce.service import Coordinator
 
 X = np.random.default_rng(1).normal(size=(40, 3)).astype("f")
 Y = X @ np.ones((3, 1), "f")
@@ -36,12 +38,11 @@ def trained(made: keras.Model, *callbacks: Any) -> list[np.ndarray]:
     return [np.asarray(each) for each in (*made.weights, *made.optimizer.variables)]
 
 
-@pytest.mark.parametrize("probes", [2, "all"])
-def test_one_worker_alone_trains_as_ever(probes: Any) -> None:
-    reduced = trained(model(), callback(probes=probes))
-    if probes == "all":
-        for ours, theirs in zip(reduced, trained(model()), strict=True):
-            assert ours.tobytes() == theirs.tobytes()
+@pytest.mark.parametrize("dtype", [None, "mixed_bfloat16"])
+def test_one_worker_alone_trains_as_ever(dtype: str | None) -> None:
+    reduced = trained(model(dtype=dtype), callback(probes="all"))
+    for ours, theirs in zip(reduced, trained(model(dtype=dtype)), strict=True):
+        assert ours.tobytes() == theirs.tobytes()
 
 
 class Failing(keras.callbacks.Callback):
@@ -64,7 +65,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was() -> None:
         ({"run_eagerly": True}, "runs eagerly"),
         ({"xla": True}, "is compiled by XLA"),
         ({"scaled": True}, "scales its loss"),
-        ({"dtype": "float64"}, "weights to train of 2 types"),
+        ({"dtype": "float64"}, "variables to train are of 2 types"),
     ],
 )
 def test_models_that_are_refused(changes: dict[str, Any], said: str) -> None:
@@ -79,11 +80,17 @@ def test_a_model_of_a_strategy_is_refused() -> None:
         made.fit(X, Y, verbose=0, callbacks=[callback()])
 
 
-def test_the_end_of_the_reduces_is_told_as_it_is() -> None:
+def test_the_end_of_the_reduces_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     class Ending(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            reduce._coordinator.stop()  # pyright: ignore
+            coordinator.stop()
 
-    reduce = callback()
+    coordinator = Coordinator()
+    config = {
+        "cluster": {"worker": ["127.0.0.1:1"]},
+        "task": {"type": "worker", "index": 0},
+        "tfwave": {"reduce": coordinator.address},
+    }
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     with pytest.raises(EnforcerError, match="coordinator has ended"):
-        model().fit(X, Y, 8, verbose=0, callbacks=[reduce, Ending()])
+        model().fit(X, Y, 8, verbose=0, callbacks=[PartialReduce(patience=60), Ending()])

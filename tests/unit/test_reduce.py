@@ -1,6 +1,8 @@
 """The parts of reduces: what is given, when it goes, the ring itself, and who is refused."""
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -123,9 +125,12 @@ class TestRing:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_all_get_the_same_sum(self, count: int, size: int, dtype: Any) -> None:
         given = [np.random.default_rng(i).normal(size=size).astype(dtype) for i in range(count)]
-        values = [each.copy() for each in given]
+        before = [each.copy() for each in given]
         with ThreadPoolExecutor(count) as threads:
-            list(threads.map(lambda pair: pair[0].sum(pair[1]), zip(rings(count), values, strict=True)))
+            values = list(
+                threads.map(lambda pair: pair[0].sum(pair[1]), zip(rings(count), given, strict=True))
+            )
+        assert all(map(np.array_equal, given, before))
         for each in values:
             assert each.tobytes() == values[0].tobytes()
         for part in range(count):  # summed once, in the order of the ring
@@ -252,6 +257,21 @@ class TestMembers:
             coordinator.stop()
             with pytest.raises(EnforcerError, match="coordinator has ended"):
                 list(member.drain(bytes))
+
+    def test_the_death_of_the_coordinator_ends_the_training(self) -> None:
+        program = (
+            "from tfwave.reduce.service import Coordinator as C; print(C().address, flush=True); input()"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as dead:
+            assert dead.stdout
+            address = dead.stdout.readline().strip()
+            with Member(options(0, address, workers=1), 1) as member:
+                member.join(b"")
+                dead.kill()
+                with pytest.raises(EnforcerError, match=f"{address}: .* again, from its last checkpoint"):
+                    list(member.drain(bytes))
 
 
 def test_no_coordinator() -> None:

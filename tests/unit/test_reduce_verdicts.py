@@ -10,6 +10,7 @@ from tfwave.reduce.coordinator import Inbox, Session, Stopped
 from tfwave.reduce.peer import Peer
 
 LIMIT = 60
+LIMITS = {"deadline_seconds": LIMIT, "patience_seconds": LIMIT}
 
 
 class Members:
@@ -19,8 +20,7 @@ class Members:
         self.inbox = Inbox()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
-        limits = {"deadline_seconds": LIMIT, "patience_seconds": LIMIT}
-        self.peers = [Peer(i, Hello(rank=i, workers=2, probes=0, **limits)) for i in (0, 1)]
+        self.peers = [Peer(i, Hello(rank=i, workers=2, probes=0, **LIMITS)) for i in (0, 1)]
         for peer in self.peers:
             self.inbox.put((peer, Report(hello=peer.hello)))
         for i in (0, 1):
@@ -106,3 +106,25 @@ def test_reduces_that_break_though_nobody_left_end_the_training(members: Members
                 members.hear(i, "verdict")
                 members.hear(i, "form")
                 members.hear(i, "go")
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_who_comes_while_a_reduce_is_decided_is_in_none_but_the_next(members: Members, commit: bool) -> None:
+    """Its state is asked for with the sums that counted until then, and not before it is known which."""
+    late = Peer(2, Hello(rank=1, workers=2, address="127.0.0.1:1", **LIMITS))
+    members.say(0, attempt=1, done=True, gave=1)
+    members.inbox.put((late, Report(hello=late.hello)))
+    members.peers.append(late)
+    members.say(1, attempt=1, done=commit, gave=1)
+    if not commit:
+        for i in (0, 1):
+            members.hear(i, "halt")
+            members.say(i, attempt=1, done=i == 0, gave=1, halted=True)
+    for i in (0, 1):
+        assert members.hear(i, "verdict").verdict.commit == commit
+    welcome = members.hear(2, "welcome").welcome
+    assert welcome.version == commit
+    give = members.hear(0, "give").give
+    assert (give.key, give.version) == (welcome.state_key, commit)
+    forms = [members.hear(i, "form").form for i in (0, 1, 2)]
+    assert [(form.index, form.members) for form in forms] == [(0, 3), (1, 3), (2, 3)]

@@ -12,5 +12,7 @@ from tfwave.distribute.overlap import Overlap as Overlap
 from tfwave.distribute.overlap import overlap as overlap
 from tfwave.distribute.placement import Placed as Placed
 from tfwave.distribute.placement import place as place
+from tfwave.distribute.reduce import Reduced as Reduced
+from tfwave.distribute.reduce import reduce as reduce
 from tfwave.distribute.schedule import Schedule as Schedule
 from tfwave.distribute.wrap import wrap as wrap

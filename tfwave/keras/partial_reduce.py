@@ -1,22 +1,20 @@
 """RNA as a callback for `fit`: several processes train one model, and none waits for the slowest."""
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
-from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.reduced_ready import check_reduced
 from tfwave.keras.reduced_steps import ReducedSteps
+from tfwave.keras.stand_in import StandIn
 from tfwave.reduce.held import Local
 from tfwave.reduce.options import Probes
 from tfwave.reduce.place import Place
-from tfwave.reduce.service import Coordinator
 from tfwave.runtime.control.credentials import Credentials, find_credentials
 
 
 class PartialReduce(Hooks):
-    """Trains a Keras 3 model on several processes by partial all-reduces (RNA, ch. 5 of the thesis).
+    """Trains a Keras 3 or tf_keras model on several processes by partial all-reduces (RNA, ch. 5 of the thesis).
 
     Each process runs the same program on data of its own, and calls `fit` with such a callback. A reduce goes when
     one of some members, asked at random, has a gradient; who has none yet is waited for a tenth of a step, and
@@ -73,7 +71,7 @@ class PartialReduce(Hooks):
                 of no worker.
         """
         super().__init__()
-        self._place = Place.of_tf_config() if workers is None else Place.given(workers, rank)
+        self._place = Place.find(workers, rank)
         self._options = self._place.options(
             probes=probes,
             local=local,
@@ -82,11 +80,7 @@ class PartialReduce(Hooks):
             patience=patience,
             credentials=credentials or find_credentials(),
         )
-        self._coordinator: Coordinator | None = None
-        self._steps: ReducedSteps | None = None
-        self._before: Any = None
-        self._frame: FitFrame | None = None
-        self._lock = threading.RLock()  # the end of a fit may be noticed by another thread
+        self._stand_in = StandIn[ReducedSteps](on_end=ReducedSteps.close)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Join the other workers; waits for them, and for their weights.
@@ -97,27 +91,19 @@ class PartialReduce(Hooks):
         """
         del logs
         check_reduced(self.model)
-        with self._lock:
-            self._restore()
-            self._frame = FitFrame.of_caller(on_end=self._restore)
-            if self._place.is_coordinator:
-                self._coordinator = Coordinator(self._place.listen, self._options.credentials)
-            self._before = self.model.train_function
-            self._steps = ReducedSteps(self.model, self._options)
-        self._steps.join()
-        self.model.train_function = self._steps
+        self._stand_in.put(self.model, lambda: ReducedSteps(self.model, self._place, self._options))
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Give the weights to workers that came late."""
         del batch, logs
-        if self._steps is not None:
-            self._steps.serve()
+        if self._stand_in.steps is not None:
+            self._stand_in.steps.serve()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Add the figures so far to the epoch's logs."""
         del epoch
-        if self._steps is not None and logs is not None:
-            logs.update(self._steps.logs())
+        if self._stand_in.steps is not None and logs is not None:
+            logs.update(self._stand_in.steps.logs())
 
     def on_train_end(self, logs: Any = None) -> None:
         """Wait for the other workers, apply what they still give, and leave the model as it was.
@@ -127,19 +113,7 @@ class PartialReduce(Hooks):
         """
         del logs
         try:
-            if self._steps is not None:
-                self._steps.drain()
+            if self._stand_in.steps is not None:
+                self._stand_in.steps.drain()
         finally:
-            self._restore()
-
-    def _restore(self) -> None:
-        with self._lock:
-            if self._frame is not None:
-                self._frame.release()
-            if self._steps is not None:
-                self._steps.close()
-                if self.model.train_function is self._steps:
-                    self.model.train_function = self._before
-            if self._coordinator is not None:
-                self._coordinator.stop()
-            self._frame = self._steps = self._before = self._coordinator = None
+            self._stand_in.take_back()

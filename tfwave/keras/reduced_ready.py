@@ -6,6 +6,9 @@ from typing import Any
 from tfwave.errors import TfwaveError
 from tfwave.keras.ready import check_keras, optimizers_of
 
+_STRATEGY = ("_distribute_strategy", "_distribution_strategy")
+"""Under these names Keras 3 and tf_keras keep it."""
+
 
 def check_reduced(model: Any) -> None:
     """Refuse a model whose gradients cannot be reduced.
@@ -13,13 +16,14 @@ def check_reduced(model: Any) -> None:
     Raises:
         TfwaveError: names what is at fault.
     """
-    check_keras(model)
+    if not any(kind.__module__.startswith("tf_keras") for kind in type(model).__mro__):
+        check_keras(model)
     for fault in _faults(model):
         raise TfwaveError(f"the model '{model.name}' {fault}")
 
 
 def _faults(model: Any) -> Iterator[str]:
-    if model._distribute_strategy is not None:
+    if any(getattr(model, name, None) is not None for name in _STRATEGY):
         yield "belongs to a strategy, and here each process trains by itself: make it outside of strategies"
     if model.run_eagerly:
         yield "runs eagerly, and reduces are in the graph of its step: compile(run_eagerly=False)"
@@ -27,8 +31,3 @@ def _faults(model: Any) -> Iterator[str]:
         yield "is compiled by XLA, which cannot wait for other processes: compile(jit_compile=False)"
     if len(optimizers_of(model)) > 1:
         yield "scales its loss, each process by another factor: compile(auto_scale_loss=False)"
-    kinds = sorted({variable.dtype for variable in model.trainable_variables})
-    if len(kinds) != 1:
-        yield f"has weights to train of {len(kinds)} types ({', '.join(kinds)}): give all layers one dtype"
-    elif kinds[0] not in ("float16", "float32", "float64"):
-        yield f"has weights of {kinds[0]}, which are not summed: give its layers a dtype of float32"

@@ -30,7 +30,7 @@ class Held:
     dropped: int = 0
 
     def take(self, version: int) -> Vector | None:
-        """What goes into the reduce of this number, an array of its own; None if there is nothing."""
+        """What goes into the reduce of this number, not to be changed; None if there is nothing."""
         fresh = [one for one in self.waiting if version - 1 - one[1] <= self.staleness]
         self.dropped += len(self.waiting) - len(fresh)
         self.waiting, self.lent = [], fresh
@@ -46,7 +46,9 @@ class Held:
 
 
 def combine(local: Local, gradients: Sequence[Vector]) -> Vector:
-    """One array of several, oldest first; the arrays are left as they are."""
+    """One array of several, oldest first; the arrays are left as they are. Of one it is that one."""
+    if len(gradients) == 1:
+        return gradients[0]
     if local == "sum":
         total = gradients[0].copy()
         for one in gradients[1:]:

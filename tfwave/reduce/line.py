@@ -10,11 +10,12 @@ import grpc
 from tfwave.proto import reduce_pb2_grpc
 from tfwave.proto.reduce_pb2 import Order, Report
 from tfwave.reduce.service import CHANNEL_OPTIONS
-from tfwave.runtime.control.client import check_reach
+from tfwave.runtime.control.client import open_channel
 from tfwave.runtime.control.credentials import Credentials
 
 _GRPC: Any = grpc  # untyped
 _STUBS: Any = reduce_pb2_grpc
+_WAY_OUT = "run this training again, from its last checkpoint"
 
 
 class Line:
@@ -33,18 +34,12 @@ class Line:
             EnforcerError: the address is malformed or on another machine without credentials; or a file of the
                 credentials is not as it should be.
         """
-        check_reach(address, credentials)
+        self._channel: Any = open_channel(address, credentials, CHANNEL_OPTIONS)
         self._address = address
         self._notice = notice
         self._lost = lost
         self._reason = ""
         self._metadata = credentials.metadata() if credentials else ()
-        tls = credentials and credentials.for_client()
-        self._channel: Any = (
-            _GRPC.secure_channel(address, tls, options=CHANNEL_OPTIONS)
-            if tls
-            else _GRPC.insecure_channel(address, options=CHANNEL_OPTIONS)
-        )
         self._reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
 
@@ -64,7 +59,7 @@ class Line:
         self._channel.close()
 
     def _read(self, seconds: float) -> None:
-        reason = f"the coordinator at {self._address} has ended: run this training again"
+        reason = f"the coordinator at {self._address} has ended: {_WAY_OUT}"
         try:
             _GRPC.channel_ready_future(self._channel).result(seconds)
             stub: Any = _STUBS.ReduceStub(self._channel)
@@ -78,6 +73,8 @@ class Line:
         except _GRPC.RpcError as err:
             failure: Any = err
             reason = f"the coordinator at {self._address}: {failure.details()} ({failure.code().name})"
+            if failure.code() == _GRPC.StatusCode.UNAVAILABLE:
+                reason += f": {_WAY_OUT}"
         except ValueError as err:  # the channel was closed
             reason = f"the coordinator at {self._address} is left: {err}"
         self._reason = reason

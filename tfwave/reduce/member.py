@@ -18,7 +18,7 @@ from tfwave.reduce.line import Line
 from tfwave.reduce.options import Options
 from tfwave.reduce.ring import Ring, RingBroken
 from tfwave.reduce.state import receive_state, send_state
-from tfwave.reduce.update import Figures, Update
+from tfwave.reduce.update import ReduceFigures, Update
 
 _STARTS = 2.0
 """Workers are waited for as long as there is patience, and so are the weights."""
@@ -61,7 +61,7 @@ class Member:
         self._version = self._attempt = 0
         self._done, self._trouble = False, ""
         self._breaks_seen = self._breaks_done = 0
-        self.figures = Figures()
+        self.figures = ReduceFigures()
         try:
             self._arrivals = Arrivals(options.host)
         except OSError as err:
@@ -308,15 +308,15 @@ class Member:
             self.figures.dropped = self._held.dropped
             self._changed.notify_all()
         values = np.zeros(self._size, self._dtype) if given is None else given
-        done = False
+        total: Vector | None = None
         try:
             if self._ring is not None and not self._is_broken():
-                self._ring.sum(values)
-                done = True
+                total = self._ring.sum(values)
         except RingBroken as err:
             self._trouble = str(err)
         with self._changed:
-            self._attempt, self._version, self._done, self._sum = go.attempt, go.version, done, values
+            self._attempt, self._version, self._sum = go.attempt, go.version, total
+            self._done = total is not None
             self._report()
 
     def _settle(self, verdict: Verdict) -> None:

@@ -25,6 +25,15 @@ class Place:
     elsewhere: str | None = None
 
     @classmethod
+    def find(cls, workers: Sequence[str] | None, rank: int | None) -> "Place":
+        """As a program says it, or TF_CONFIG where there are no workers.
+
+        Raises:
+            EnforcerError: as `given` and `of_tf_config`.
+        """
+        return cls.of_tf_config() if workers is None else cls.given(workers, rank)
+
+    @classmethod
     def given(cls, workers: Sequence[str], rank: int | None) -> "Place":
         """As a program says it.
 

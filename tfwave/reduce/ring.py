@@ -3,6 +3,7 @@
 import queue
 import socket
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ class RingBroken(Exception):
 class Ring:
     """One member's place in a ring: a socket to the left to read from, and one to the right to write to.
 
-    A thread writes while the caller's reads and adds. All members get the same bits, as each part is summed once,
-    in the order of the ring, and then passed on. Neither side waits longer than the sockets' timeouts for a byte.
+    A thread writes while the caller's reads and adds; what was added goes on piece by piece, so that the wire never
+    waits for a part to be whole. All members get the same bits, as each part is summed once, in the order of the
+    ring, and then passed on. Neither side waits longer than the sockets' timeouts for a byte.
     """
 
     def __init__(
@@ -36,28 +38,31 @@ class Ring:
         if right is not None:
             threading.Thread(target=self._send, name="tfwave-ring", daemon=True).start()
 
-    def sum(self, values: Vector) -> None:
-        """Replace `values`, a flat array of the same length and type on all members, by the sum over them.
+    def sum(self, values: Vector) -> Vector:
+        """The sum of `values`, a flat array of the same length and type on all members, over them.
 
-        The array must not change afterwards: its last part may still be on its way.
+        Neither array may change afterwards: their last parts may still be on their way.
 
         Raises:
             RingBroken: a neighbour is gone, silent for too long, or `stop` was called.
         """
         if self._left is None:
-            return
+            return values.copy()
+        total = np.empty_like(values)
         n, i = self.members, self.index
-        parts = [values[len(values) * p // n : len(values) * (p + 1) // n] for p in range(n)]
-        spare = np.empty(max(1, PIECE_BYTES // values.itemsize), values.dtype)
+        for piece in _pieces(values, i, n):
+            self._unsent.put(_raw(values[piece]))
         try:
-            for s in range(n - 1):
-                self._unsent.put(_raw(parts[(i - s) % n]))
-                self._add(parts[(i - s - 1) % n], spare)
-            for s in range(n - 1):
-                self._unsent.put(_raw(parts[(i + 1 - s) % n]))
-                receive(self._left, _raw(parts[(i - s) % n]))
+            for step in range(1, 2 * n - 1):  # n - 1 parts to add to, and as many sums
+                for piece in _pieces(values, (i - step) % n, n):
+                    receive(self._left, _raw(total[piece]))
+                    if step < n:
+                        np.add(values[piece], total[piece], out=total[piece])
+                    if step < 2 * n - 2:
+                        self._unsent.put(_raw(total[piece]))
         except OSError as err:
             raise RingBroken(str(err)) from err
+        return total
 
     def stop(self) -> None:
         """Break what is under way; from any thread."""
@@ -73,22 +78,21 @@ class Ring:
             if end is not None:
                 end.close()
 
-    def _add(self, part: Vector, spare: Vector) -> None:
-        assert self._left is not None
-        for start in range(0, len(part), len(spare)):
-            piece = part[start : start + len(spare)]
-            came = spare[: len(piece)]
-            receive(self._left, _raw(came))
-            np.add(piece, came, out=piece)
-
     def _send(self) -> None:
         assert self._right is not None
         try:
             while (data := self._unsent.get()) is not None:
-                for start in range(0, len(data), PIECE_BYTES):
-                    self._right.sendall(data[start : start + PIECE_BYTES])
+                self._right.sendall(data)
         except OSError:
             self.stop()
+
+
+def _pieces(values: Vector, part: int, parts: int) -> Iterator[slice]:
+    """One of the parts, cut."""
+    start, end = (len(values) * p // parts for p in (part, part + 1))
+    length = max(1, PIECE_BYTES // values.itemsize)
+    for first in range(start, end, length):
+        yield slice(first, min(end, first + length))
 
 
 def receive(end: socket.socket, into: memoryview) -> None:

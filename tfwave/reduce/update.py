@@ -21,7 +21,7 @@ class Update:
 
 
 @dataclass
-class Figures:
+class ReduceFigures:
     """What a member has seen so far.
 
     Attributes:

@@ -7,6 +7,8 @@ tools/bench/record.py keras_embedding      a Keras model with a large table on s
 tools/bench/record.py embedding            staged embeddings on such a link: minutes, root, and quiet
 tools/bench/record.py eviction embedding_auc  rows that are evicted, and old ones: minutes each, on any machine
 tools/bench/record.py reduce               reduces on such links, beside TensorFlow's: minutes, and root
+tools/bench/record.py reduce_soak          members of reduces that are killed: minutes
+tools/bench/record.py stragglers --missing time to a loss beside stragglers: hours, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
@@ -51,9 +53,25 @@ SHORT_STEPS = [*NO_BOTTLENECK, "--batch", "4", "--model", "MobileNetV2", "--step
 EXPLAINED = ["--workers", "1", "--traced", "25", "--repeats", "4"]
 """One worker, whose steps its orders tell apart."""
 SAME_PAIRS = ["--pairs", "resnet+resnet", "inception+inception", "nasnet+nasnet", "bert+bert"]
+KILOBYTE_TO_64_MEGABYTES = [str(1 << power) for power in (10, 14, 18, 20, 22, 24, 26)]
 RECORDS: dict[str, list[list[str]]] = {
     "demo": [["-m", "tfwave", "demo", "--json"]],
-    "reduce": [["reduce.py", "--hosts", hosts, "--repeats", "4"] for hosts in ("2", "4", "8")],
+    "reduce": [
+        *(["reduce.py", "--hosts", hosts, "--repeats", "4"] for hosts in ("2", "4", "8")),
+        *(
+            ["reduce.py", "--hosts", hosts, "--rate", rate, *TWICE, "--bytes", *KILOBYTE_TO_64_MEGABYTES]
+            for rate in ("1e9", "10e9")
+            for hosts in ("4", "8")
+        ),
+    ],
+    "reduce_soak": [["reduce_soak.py"], ["reduce_soak.py", "--probes", "all", "--seed", "2"]],
+    "stragglers": [
+        ["stragglers.py", "--model", model, "--workers", workers, "--delays", delays, "--seed", seed]
+        for seed in "12345"
+        for model in ("conv", "lstm")
+        for workers in ("4", "8")
+        for delays in ("none", "some", "groups")
+    ],
     "inference": [["inference.py", "--steps", "6"]],
     "enforcers": [["enforcers.py", "--json", "--batch", "4"]],
     "wrapped": [

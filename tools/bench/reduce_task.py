@@ -1,11 +1,14 @@
-"""One host of tools/bench/reduce.py: `reduce_task.py MODE ADDRESSES RANK SIZE REDUCES`; prints seconds as JSON."""
+"""One host of tools/bench/reduce.py: `reduce_task.py MODE ADDRESSES RANK REDUCES BYTES...`.
+
+Prints as JSON, for each number of bytes, seconds of the reduces and what a reduce took of the processor here.
+"""
 
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,28 +24,37 @@ from tfwave.runtime.control.credentials import Credentials
 PORT = 24444
 
 
+Reduce = Callable[[], None]
+
+
 @contextmanager
-def tfwave_ring(addresses: list[str], rank: int, size: int) -> Generator[Callable[[], None]]:
-    """Sum by a member of tfwave's."""
+def tfwave_ring(
+    addresses: list[str], rank: int
+) -> Generator[Callable[[int], AbstractContextManager[Reduce]]]:
+    """Sum by a member of tfwave's, one for each size."""
     token = Credentials("only-for-this-benchmark")
     place = Place.given([f"{address}:{PORT}" for address in addresses], rank)
-    with ExitStack() as stack:
-        if place.is_coordinator:
-            stack.enter_context(Coordinator(place.listen, token))
-        member = stack.enter_context(Member(place.options(probes="all", credentials=token), size))
-        member.join(b"")
-        values = np.full(size, rank + 1, np.float32)
+    options = place.options(probes="all", credentials=token)
 
-        def reduce() -> None:
-            (update,) = member.exchange(values)
-            check(update.values, len(addresses))
+    @contextmanager
+    def of_size(size: int) -> Generator[Reduce]:
+        with Member(options, size) as member:
+            member.join(b"")
+            values = np.full(size, rank + 1, np.float32)
 
-        yield reduce
-        list(member.drain(bytes))
+            def reduce() -> None:
+                (update,) = member.exchange(values)
+                check(update.values, len(addresses))
+
+            yield reduce
+            list(member.drain(bytes))
+
+    with Coordinator(place.listen, token) if place.is_coordinator else nullcontext():
+        yield of_size
 
 
 @contextmanager
-def collective(addresses: list[str], rank: int, size: int) -> Generator[Callable[[], None]]:
+def collective(addresses: list[str], rank: int) -> Generator[Callable[[int], AbstractContextManager[Reduce]]]:
     """Sum by TensorFlow's ring."""
     tensorflow: Any = __import__("tensorflow")
     from tensorflow.core.protobuf import tensorflow_server_pb2  # pyright: ignore
@@ -59,7 +71,9 @@ def collective(addresses: list[str], rank: int, size: int) -> Generator[Callable
     definition.default_session_config.experimental.collective_group_leader = leader
     live.enable_collective_ops(definition)
     keys = iter(range(1, 1 << 30))
-    with tensorflow.device(f"/job:worker/task:{rank}/device:CPU:0"):
+
+    @contextmanager
+    def of_size(size: int) -> Generator[Reduce]:
         values = tensorflow.fill([size], float(rank + 1))
 
         def reduce() -> None:
@@ -77,6 +91,9 @@ def collective(addresses: list[str], rank: int, size: int) -> Generator[Callable
 
         yield reduce
 
+    with tensorflow.device(f"/job:worker/task:{rank}/device:CPU:0"):
+        yield of_size
+
 
 def check(values: Any, members: int) -> None:
     """The first and last elements are sums."""
@@ -84,17 +101,28 @@ def check(values: Any, members: int) -> None:
         sys.exit("the sum is wrong")
 
 
-def main() -> None:
-    """Reduce some times, print how long each took, and leave at once: TensorFlow's threads would hold on."""
-    mode, addresses, rank, size, reduces = sys.argv[1:]
-    ways = {"tfwave": tfwave_ring, "tensorflow": collective}
+def measured(reduce: Reduce, count: int) -> dict[str, Any]:
+    """Seconds of each but the first, and of the processor in the mean."""
+    reduce()
     seconds = list[float]()
-    with ways[mode](addresses.split(","), int(rank), int(size)) as reduce:
-        for _ in range(int(reduces)):
-            begin = time.perf_counter()
-            reduce()
-            seconds.append(time.perf_counter() - begin)
-    print(json.dumps(seconds), flush=True)
+    busy = time.process_time()
+    for _ in range(count):
+        begin = time.perf_counter()
+        reduce()
+        seconds.append(time.perf_counter() - begin)
+    return {"seconds": seconds, "processor_seconds": (time.process_time() - busy) / count}
+
+
+def main() -> None:
+    """Reduce some times, print what it took, and leave at once: TensorFlow's threads would hold on."""
+    mode, addresses, rank, reduces, *sizes = sys.argv[1:]
+    ways = {"tfwave": tfwave_ring, "tensorflow": collective}
+    found = dict[str, Any]()
+    with ways[mode](addresses.split(","), int(rank)) as of_size:
+        for size in sizes:
+            with of_size(int(size) // 4) as reduce:
+                found[size] = measured(reduce, int(reduces))
+    print(json.dumps(found), flush=True)
     time.sleep(1)
     os._exit(0)
 

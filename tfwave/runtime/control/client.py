@@ -45,6 +45,19 @@ def check_reach(address: str, credentials: Credentials | None) -> None:
         )
 
 
+def open_channel(address: str, credentials: Credentials | None, options: Sequence[tuple[str, int]]) -> Any:
+    """A channel of gRPC to a service, by TLS if the credentials have some; connects at the first call.
+
+    Raises:
+        EnforcerError: as `check_reach`, or a file of the credentials is not as it should be.
+    """
+    check_reach(address, credentials)
+    tls = credentials and credentials.for_client()
+    if tls:
+        return _GRPC.secure_channel(address, tls, options=options)
+    return _GRPC.insecure_channel(address, options=options)
+
+
 class ControlClient:
     """Controls the hook of another process.
 
@@ -64,16 +77,10 @@ class ControlClient:
             EnforcerError: the address is malformed or on another machine without credentials; or a file of the
                 credentials is not as it should be.
         """
-        check_reach(address, credentials)
+        self._channel: Any = open_channel(address, credentials, CHANNEL_OPTIONS)
         self.address = address
         self._timeout = timeout
         self._metadata = credentials.metadata() if credentials else ()
-        tls = credentials and credentials.for_client()
-        self._channel: Any = (
-            _GRPC.secure_channel(address, tls, options=CHANNEL_OPTIONS)
-            if tls
-            else _GRPC.insecure_channel(address, options=CHANNEL_OPTIONS)
-        )
         self._stub: Any = _STUBS.ControlStub(self._channel)
 
     def install(

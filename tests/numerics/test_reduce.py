@@ -1,0 +1,111 @@
+"""`tfwave.distribute.reduce` in one process: what becomes of a custom loop, and what it refuses."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import tfwave.distribute
+import tfwave.keras
+from tests.ports import free_ports
+from tfwave.errors import EnforcerError
+
+X = np.random.default_rng(1).normal(size=(5, 8, 3)).astype("f")
+Y = X @ np.ones((3, 1), "f")
+
+
+class Loop:
+    """One training, of either Keras."""
+
+    def __init__(self, kind: Any) -> None:
+        kind.utils.set_random_seed(3)
+        self.model = kind.Sequential([kind.Input((3,)), kind.layers.Dense(4), kind.layers.Dense(1)])
+        self.optimizer = kind.optimizers.Adam()
+
+    def step(self, x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self.model(x) - y) ** 2)
+        variables = self.model.trainable_variables
+        self.optimizer.apply_gradients(
+            zip(tape.gradient(loss, variables), self.model.trainable_variables, strict=True)
+        )
+        return loss
+
+    def reduced(self, step: Any = None, **rules: Any) -> tfwave.distribute.Reduced:
+        return tfwave.distribute.reduce(
+            step or self.step,
+            self.optimizer,
+            self.model.trainable_variables,
+            workers=[f"127.0.0.1:{free_ports(1)[0]}"],
+            rank=0,
+            patience=60,
+            **rules,
+        )
+
+    def bits(self) -> list[bytes]:
+        values = [*self.model.weights, *self.optimizer.variables]
+        return [np.asarray(value).tobytes() for value in values]
+
+
+@pytest.mark.parametrize("kind", [keras, tf_keras])
+def test_one_worker_alone_trains_as_ever(kind: Any) -> None:
+    ours, theirs = Loop(kind), Loop(kind)
+    with ours.reduced(probes="all") as reduced:
+        losses = [float(reduced(x, y)) for x, y in zip(X, Y, strict=True)]
+        assert reduced.figures.reduces == len(X)
+    plain = tf.function(theirs.step)
+    assert losses == [float(plain(x, y)) for x, y in zip(X, Y, strict=True)]
+    assert ours.bits() == theirs.bits()
+    assert not {"apply", "apply_gradients"} & vars(ours.optimizer).keys()
+
+
+def test_tf_keras_fit_trains_as_ever() -> None:
+    rows, targets = X.reshape(-1, 3), Y.reshape(-1, 1)
+
+    def trained(*callbacks: Any) -> tuple[Any, list[bytes]]:
+        loop = Loop(tf_keras)
+        loop.model.compile(loop.optimizer, "mse")
+        history = loop.model.fit(
+            rows, targets, 8, 2, verbose=0, shuffle=False, callbacks=list(callbacks)
+        ).history
+        return history, loop.bits()
+
+    workers = [f"127.0.0.1:{free_ports(1)[0]}"]
+    ours, bits = trained(tfwave.keras.PartialReduce("all", workers=workers, rank=0))
+    theirs, expected = trained()
+    assert bits == expected
+    assert ours["loss"] == theirs["loss"]
+    assert ours["tfwave_reduces"] == [5, 10]
+
+
+def test_what_was_traced_before_is_not_passed_over() -> None:
+    loop = Loop(keras)
+    loop.optimizer.build(loop.model.trainable_variables)
+    inner = tf.function(loop.step)
+    inner(X[0], Y[0])
+    with (
+        pytest.raises(EnforcerError, match="has not called apply of the optimizer that reduces"),
+        loop.reduced(lambda *batch: inner(*batch)[None]) as reduced,
+    ):
+        reduced(X[0], Y[0])
+
+
+def test_gradients_of_other_variables_are_refused() -> None:
+    loop = Loop(keras)
+
+    def step(x: Any, y: Any) -> None:
+        variables = loop.model.trainable_variables[::-1]
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((loop.model(x) - y) ** 2)
+        loop.optimizer.apply(tape.gradient(loss, variables), variables)
+
+    with pytest.raises(EnforcerError, match="in another order"), loop.reduced(step) as reduced:
+        reduced(X[0], Y[0])
+
+
+def test_steps_are_made_within_the_context() -> None:
+    with pytest.raises(EnforcerError, match="by a context"):
+        Loop(keras).reduced()(X[0], Y[0])

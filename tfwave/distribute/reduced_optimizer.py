@@ -1,0 +1,178 @@
+"""An optimizer of Keras 3 or tf_keras that takes its gradients from reduces between processes."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from tfwave.errors import EnforcerError
+from tfwave.reduce.member import Member
+from tfwave.reduce.options import Options
+from tfwave.reduce.place import Place
+from tfwave.reduce.service import Coordinator
+from tfwave.reduce.update import ReduceFigures, Update
+from tfwave.runtime.reduced_gradients import apply_exchanged, apply_flat, size_of, told
+
+
+class ReducedOptimizer:
+    """This process's part in the training, and the coordinator's if it is here.
+
+    The seam is the optimizer's `apply` (of tf_keras, `apply_gradients`): what it is given goes to the member, and
+    as many reduced gradients as have come, none or several, are applied one after the other.
+    """
+
+    def __init__(
+        self, optimizer: Any, variables: Sequence[Any], state: Iterable[Any], place: Place, options: Options
+    ) -> None:
+        """Start the coordinator, if `place` says so, and connect.
+
+        Args:
+            optimizer: built for `variables`, or not built.
+            variables: what is trained, of one float type.
+            state: what else is to begin with the first worker's values; may hold `variables` too.
+            place: which worker this is.
+            options: the rules.
+
+        Raises:
+            EnforcerError: no port is free, or an address or credential is not as it should be; or the variables
+                are of several types, or of one that is not summed.
+        """
+        dtype = _dtype_of(variables)
+        optimizer.build(variables)  # nothing, if it is
+        self._optimizer = optimizer
+        self._trained = list(variables)
+        self._state_variables = list({id(each): each for each in (*state, *variables)}.values())
+        self._present = [True] * len(self._trained)
+        self._seam = "apply" if hasattr(optimizer, "apply") else "apply_gradients"
+        self._plain = getattr(optimizer, self._seam)
+        self._has_exchanged = False
+        with ExitStack() as stack:
+            if place.is_coordinator:
+                stack.enter_context(Coordinator(place.listen, options.credentials))
+            self._member = stack.enter_context(self._make_member(options, dtype))
+            self._open = stack.pop_all()
+
+    @property
+    def figures(self) -> ReduceFigures:
+        """What this member has seen so far."""
+        return self._member.figures
+
+    def join(self) -> None:
+        """Wait for the other workers, take the first one's variables, and have the optimizer reduce from now on.
+
+        Raises:
+            EnforcerError: as `Member.join`.
+        """
+        self._load(self._member.join(self._state()))
+        applies = self._apply if self._seam == "apply" else self._apply_pairs
+        setattr(self._optimizer, self._seam, applies)
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function in which the optimizer applies; what ends the reduces is raised as it is.
+
+        Raises:
+            EnforcerError: this member is out, or the coordinator is gone; or no gradient came to the optimizer.
+        """
+        with told(lambda: self._member.failure):
+            result = function(*args, **kwargs)
+        if not self._has_exchanged:
+            raise EnforcerError(
+                f"the step has not called {self._seam} of the optimizer that reduces, so nothing was reduced: a "
+                "tf.function within it that was called before keeps what it was traced with, make it anew"
+            )
+        return result
+
+    def serve(self) -> None:
+        """Give the variables to workers that came late; between two steps."""
+        self._member.serve(self._state)
+
+    def drain(self) -> None:
+        """Apply what still comes, until no worker has anything.
+
+        Raises:
+            EnforcerError: as `Member.drain`.
+        """
+        for update in self._member.drain(self._state):
+            (mean,) = _means([update])
+            apply_flat(mean, self._trained, self._present, self._apply_plainly)
+
+    def close(self) -> None:
+        """Leave the others, and the optimizer as it was."""
+        self._open.close()
+        if self._seam in vars(self._optimizer):
+            delattr(self._optimizer, self._seam)
+
+    def _make_member(self, options: Options, dtype: str) -> Member:
+        values = [np.asarray(variable) for variable in self._variables()]
+        shapes = [(str(value.dtype), value.shape) for value in values]
+        layout = hashlib.sha256(repr(shapes).encode()).hexdigest()
+        return Member(options, sum(map(size_of, self._trained)), dtype, layout)
+
+    def _variables(self) -> list[Any]:
+        return [*self._state_variables, *self._optimizer.variables]
+
+    def _state(self) -> bytes:
+        return b"".join(np.asarray(variable).tobytes() for variable in self._variables())
+
+    def _load(self, state: bytes | None) -> None:
+        if state is None:
+            return
+        start = 0
+        for variable in self._variables():
+            value = np.asarray(variable)
+            here = np.frombuffer(state, value.dtype, value.size, start)
+            variable.assign(here.reshape(value.shape))
+            start += value.nbytes
+
+    def _apply_pairs(self, grads_and_vars: Iterable[tuple[Any, Any]], name: str | None = None) -> Any:
+        """In the place of tf_keras's `apply_gradients`."""
+        del name
+        self._apply(*zip(*grads_and_vars, strict=True))
+        return self._optimizer.iterations
+
+    def _apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        """In the place of Keras's `apply`."""
+        if trainable_variables is not None:
+            self._check(trainable_variables)
+        self._present = [grad is not None for grad in grads]
+        apply_exchanged(grads, self._trained, self._exchange, self._apply_plainly)
+
+    def _check(self, variables: Sequence[Any]) -> None:
+        if [id(variable) for variable in variables] != [id(variable) for variable in self._trained]:
+            raise EnforcerError(
+                f"gradients of {len(variables)} variables are applied, of others or in another order than the "
+                f"{len(self._trained)} that are reduced: apply those of all, in that order"
+            )
+
+    def _apply_plainly(self, grads: Sequence[Any]) -> None:
+        if self._seam == "apply":
+            self._plain(grads, self._trained)
+        else:
+            self._plain(zip(grads, self._trained, strict=True))
+
+    def _exchange(self, flat: Any) -> Any:
+        self._has_exchanged = True
+        updates = self._member.exchange(np.array(flat))
+        return _means(updates) if updates else flat[:0].reshape(0, len(flat))
+
+
+def _dtype_of(variables: Sequence[Any]) -> str:
+    kinds = sorted({np.asarray(variable).dtype.name for variable in variables})
+    if len(kinds) != 1:
+        raise EnforcerError(
+            f"variables to train are of {len(kinds)} types ({', '.join(kinds)}): give all one dtype"
+        )
+    if kinds[0] not in ("float16", "float32", "float64"):
+        raise EnforcerError(f"variables to train are of {kinds[0]}, which is not summed: take float32")
+    return kinds[0]
+
+
+def _means(updates: Sequence[Update]) -> Any:
+    """Of each sum that over the members of its ring, in a row."""
+    sums = [update.values for update in updates]
+    means = np.empty((len(sums), len(sums[0])), sums[0].dtype)
+    for update, mean in zip(updates, means, strict=True):
+        np.divide(update.values, mean.dtype.type(update.members), out=mean)
+    return means
