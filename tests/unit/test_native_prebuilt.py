@@ -137,7 +137,7 @@ def test_one_that_was_not_judged_in_time_is_not_judged(
     try_by(monkeypatch, trial.try_out)
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "run", hang)
-        with pytest.raises(EnforcerError, match=f"has not tried {prebuilt} in 120 s"):
+        with pytest.raises(EnforcerError, match=f"has not tried {prebuilt} in 300 s"):
             native.ensure_built()
     try_by(monkeypatch, lambda library: None)
     assert native.ensure_built().path == prebuilt

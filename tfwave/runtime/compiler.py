@@ -18,7 +18,7 @@ Progress = Callable[[int, int, str], None]
 
 LOG = "build.log"
 
-_ASK_SECONDS = 120
+_ASK_SECONDS = 300
 _ASK_FLAGS = """
 import json
 from tensorflow import sysconfig

@@ -28,7 +28,7 @@ from tfwave.runtime.trial import try_out
 
 SUPPORTED = ((2, 19), (2, 21))
 CACHE_VARIABLE = "TFWAVE_CACHE_DIR"
-LOCK_SECONDS = 600.0
+LOCK_SECONDS = 900.0
 
 _SOURCES = Path(__file__).parent.parent / "native"
 _PREBUILT = "prebuilt"

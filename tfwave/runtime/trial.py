@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 
-_SECONDS = 120
+_SECONDS = 300
 _NAME_BYTES = 1024
 _TRY = f"""
 import ctypes, sys
@@ -29,7 +29,7 @@ def try_out(library: Path) -> None:
 
     Raises:
         EnvironmentUnsupported: it does not; plans for functions could not be told apart.
-        EnforcerError: nothing is known after two minutes.
+        EnforcerError: nothing is known after five minutes.
     """
     command = [sys.executable, "-c", _TRY, str(library)]
     try:
