@@ -22,7 +22,11 @@ class Installed:
         self.version, self.record = version, record
 
     def read_text(self, name: str) -> str | None:
-        return self.record if name == "RECORD" else None
+        return (
+            f"tensorflow/libtensorflow_cc.so.2,{self.record}\nbin/toco,{id(self)}"
+            if name == "RECORD"
+            else None
+        )
 
 
 @pytest.fixture

@@ -214,7 +214,9 @@ def _cache_folder() -> Path:
     made_of = hashlib.sha256()
     for source in _sources("*.h") + _sources("*.cc"):
         made_of.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    made_of.update(((installed and installed.read_text("RECORD")) or "").encode())
+    # Its scripts bear the path of the environment.
+    record = (installed and installed.read_text("RECORD")) or ""
+    made_of.update("\n".join(line for line in record.splitlines() if "/libtensorflow" in line).encode())
     root = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("tfwave")
     return Path(root) / f"tensorflow-{version}-{made_of.hexdigest()[:16]}"
 
