@@ -1,9 +1,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-faults test-long check docs goldens mutants kills ops protos clean distclean
+.PHONY: help demo test test-fast test-faults test-long check wheel docs goldens mutants kills ops protos clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
-PYTEST := .venv/bin/python -m pytest -rs
+TF ?=
+VENV := .venv$(TF:%=-%)
+PYTEST := $(VENV)/bin/python -m pytest -rs
 MEASURES := $(patsubst %,tests/cluster/test_%.py,ack_window demo network)
 WIDE := $(patsubst %,tests/numerics/test_%.py,corpus cut_corpus rewrites)
 FAULT_STEPS ?= 500
@@ -16,8 +18,10 @@ help: ## say what there is to make
 demo: .venv/.ready ## see what tfwave does, on a small job on this machine
 	@.venv/bin/tfwave demo
 
-test: .venv/.ready ## check, and run all tests
-	@$(MAKE) --no-print-directory -j2 check test-fast
+# Goldens are those of the TensorFlow that is locked: another one comes with another protobuf.
+test: $(VENV)/.ready ## check, and run all tests; with TF=2.20 the tests, on that TensorFlow
+	@$(if $(TF),$(VENV)/bin/tfwave doctor)
+	@$(MAKE) --no-print-directory -j2 $(if $(TF),,check) test-fast
 	@echo '== pytest: numerics (TensorFlow in this process)'
 	@$(PYTEST) tests/numerics -n 2 --dist loadgroup --no-loadscope-reorder
 	@echo '== pytest: cluster (real TensorFlow servers on loopback)'
@@ -27,9 +31,9 @@ test: .venv/.ready ## check, and run all tests
 	@echo '== pytest: faults (a short form: make test-faults is the long one)'
 	@$(PYTEST) tests/faults
 
-test-fast: .venv/.ready ## run the tests that need no TensorFlow: those that wait leave their core to others
+test-fast: $(VENV)/.ready ## run the tests that need no TensorFlow: those that wait leave their core to others
 	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'
-	@$(PYTEST) tests/unit tests/property tests/fuzz tests/golden -n 3
+	@$(PYTEST) tests/unit tests/property tests/fuzz $(if $(TF),,tests/golden) -n 3
 
 test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes), and write docs/reliability.md
 	@echo '== pytest: faults'
@@ -50,6 +54,9 @@ check: .venv/.ready ## lint, format, types, layers: changes nothing
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright
 	@echo '== lint-imports'
 	@.venv/bin/lint-imports
+
+wheel: .venv/.ready ## build the sdist, and a wheel with a native library for each TensorFlow, into dist/
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} .venv/bin/python -m tools.wheel
 
 docs: .venv/.ready ## write docs/passes.md again from the docstrings
 	@.venv/bin/python tools/gen_docs.py
@@ -83,6 +90,14 @@ distclean: clean ## clean, and remove .venv too
 	@echo 'Installing requirements.lock into .venv (at first about 400 MB to download, a few minutes)'
 	@$(PIP) -r requirements.lock
 	@$(PIP) --no-build-isolation -e .
+	@touch $@
+
+.venv-%/.ready: setup.py
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@[ -x .venv-$*/bin/pip ] || $(PYTHON) -m venv --clear .venv-$*
+	@echo 'Installing TensorFlow $* into .venv-$*'
+	@.venv-$*/bin/pip --disable-pip-version-check install -q -e '.[cpu,test]' 'tensorflow-cpu==$*.*'
+	@.venv-$*/bin/pip --disable-pip-version-check install -q --no-deps 'tf_keras==$*.*' # it asks for the full tensorflow
 	@touch $@
 
 define CHECK_PYTHON

@@ -51,7 +51,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 def grouped(name: str, work: Work) -> tf.Tensor:
     """A step that calls `work` in each of its groups."""
     load_barrier_op()
-    ops = tf.load_op_library(str(native.ensure_built()))
+    ops = tf.load_op_library(str(native.ensure_built().path))
 
     def call(group: Any) -> Any:
         work(int(group))

@@ -26,7 +26,7 @@ VALUE = np.arange(300 * 1000, dtype=np.float32).reshape(300, 1000)
 
 def ops() -> Any:
     load_stash_ops()
-    return tf.load_op_library(str(native.ensure_built()))
+    return tf.load_op_library(str(native.ensure_built().path))
 
 
 def nothing(ticket: tf.Tensor) -> list[Any]:

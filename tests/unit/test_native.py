@@ -9,14 +9,16 @@ import pytest
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime import native
+from tfwave.runtime.compiler import Compiler, Toolchain, find_compiler
+from tfwave.runtime.native import Library
 
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return _prepare(tmp_path, monkeypatch)
+    return prepare(tmp_path, monkeypatch)
 
 
-def _prepare(root: Path, patch: pytest.MonkeyPatch) -> Path:
+def prepare(root: Path, patch: pytest.MonkeyPatch) -> Path:
     folder = root / "sources"
     folder.mkdir(exist_ok=True)
     (folder / "one.cc").write_text('extern "C" int one() { return 1; }\n')
@@ -28,7 +30,7 @@ def _prepare(root: Path, patch: pytest.MonkeyPatch) -> Path:
 def _point_at(root: Path, patch: pytest.MonkeyPatch) -> None:
     folder = root / "sources"
     patch.setattr(native, "_SOURCES", folder)
-    patch.setattr(native, "_toolchain", lambda compiler: native._Toolchain(compiler, ("-fPIC",), ()))
+    patch.setattr(native, "toolchain", lambda compiler, sources: Toolchain(compiler, ("-fPIC",), ()))
     patch.setattr(native, "try_out", lambda library: None)
     patch.setenv(native.CACHE_VARIABLE, str(root / "cache"))
 
@@ -43,12 +45,12 @@ def _build_elsewhere(root: Path) -> int:
 
 def test_it_is_built_once_and_says_how_far_it_is(sources: Path, tmp_path: Path) -> None:
     said: list[tuple[int, int, str]] = []
-    path = native.ensure_built(lambda *what: said.append(what))
+    path = native.ensure_built(lambda *what: said.append(what)).path
     assert path.is_relative_to(tmp_path / "cache")
     assert [(done, total) for done, total, _ in said] == [(1, 3), (2, 3), (3, 3)]
     assert {what for *_, what in said} == {"one.cc", "two.cc", path.name}
     assert ctypes.CDLL(str(path)).two() == 2
-    assert native.ensure_built(lambda *what: said.append(what)) == path
+    assert native.ensure_built(lambda *what: said.append(what)).path == path
     assert len(said) == 3
     assert not list(path.parent.glob("*.o"))
 
@@ -59,16 +61,16 @@ def test_processes_that_start_together_build_once(sources: Path, tmp_path: Path)
 
 
 def test_a_corrupt_library_is_built_again(sources: Path) -> None:
-    path = native.ensure_built()
+    path = native.ensure_built().path
     path.write_bytes(path.read_bytes()[:100])
-    assert native.ensure_built() == path
+    assert native.ensure_built().path == path
     assert ctypes.CDLL(str(path)).one() == 1
 
 
 def test_other_sources_make_another_library(sources: Path) -> None:
-    first = native.ensure_built()
+    first = native.ensure_built().path
     (sources / "two.cc").write_text('extern "C" int two() { return 3; }\n')
-    assert native.ensure_built() != first
+    assert native.ensure_built().path != first
 
 
 def test_a_compiler_error_is_named_with_its_log(sources: Path) -> None:
@@ -89,46 +91,46 @@ def test_what_does_not_work_is_not_kept(sources: Path, monkeypatch: pytest.Monke
         with pytest.raises(EnvironmentUnsupported, match="not with this"):
             native.ensure_built()
     assert native.find_built() is None
-    assert native.ensure_built() == native.find_built()
+    built = native.ensure_built()
+    assert native.find_built() == Library(built.path, "cached", built.passed_over)
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_a_library_that_anybody_can_replace_is_refused(sources: Path, level: int) -> None:
-    path = native.ensure_built()
+    path = native.ensure_built().path
     opened = [path, *path.parents][level]
     opened.chmod(0o777)
     with pytest.raises(EnforcerError, match=f"{opened} can be written by anybody"):
         native.ensure_built()
     opened.chmod(0o1777 if level else 0o775)
-    assert native.ensure_built() == path
+    assert native.ensure_built().path == path
 
 
 def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        _take_compilers(patch)
+        no_compilers(patch)
         with pytest.raises(EnvironmentUnsupported, match="install g\\+\\+"):
             native.ensure_built()
-    path = native.ensure_built()
-    _take_compilers(monkeypatch)
-    assert native.ensure_built() == path
+    path = native.ensure_built().path
+    no_compilers(monkeypatch)
+    assert native.ensure_built().path == path
     (sources / "two.cc").write_text('extern "C" int two() { return 3; }\n')
     with pytest.raises(EnvironmentUnsupported, match="install g\\+\\+"):
         native.ensure_built()
 
 
-def _take_compilers(patch: pytest.MonkeyPatch) -> None:
+def no_compilers(patch: pytest.MonkeyPatch) -> None:
     patch.setenv("PATH", "")
     patch.delenv("CXX", raising=False)
 
 
-def test_another_compiler_makes_another_library(
+def test_a_library_of_any_compiler_will_do(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = native.ensure_built()
-    (compiler := tmp_path / "my-c++").symlink_to(native.find_compiler().path)
+    built = native.ensure_built()
+    (compiler := tmp_path / "my-c++").symlink_to(find_compiler().path)
     monkeypatch.setenv("CXX", str(compiler))
-    assert native.find_built() is None
-    assert native.ensure_built() != first
+    assert native.ensure_built() == Library(built.path, "cached", built.passed_over)
 
 
 def test_the_compiler_of_the_environment_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,12 +138,13 @@ def test_the_compiler_of_the_environment_comes_first(tmp_path: Path, monkeypatch
     compiler.write_text("#!/bin/sh\necho mine 1.0\n")
     compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("CXX", str(compiler))
-    assert native.find_compiler() == native.Compiler(str(compiler), "mine 1.0")
+    assert find_compiler() == Compiler(str(compiler), "mine 1.0")
 
 
 @pytest.mark.parametrize("version", ["2.18.1", "2.22.0", "3.0.0", None])
 def test_other_versions_are_refused(version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_version_of", lambda name: version)
+    installed = version and type("Installed", (), {"version": version})
+    monkeypatch.setattr(native, "_installed", lambda: installed)
     with pytest.raises(EnvironmentUnsupported, match=version or "not installed"):
         native.tensorflow_version()
 

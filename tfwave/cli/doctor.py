@@ -11,7 +11,8 @@ from rich.progress import Progress
 from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console
 from tfwave.demo.network import NamespaceNetwork
 from tfwave.errors import TfwaveError
-from tfwave.runtime.native import ensure_built, find_compiler, tensorflow_version
+from tfwave.runtime.compiler import find_compiler
+from tfwave.runtime.native import ensure_built, tensorflow_version
 
 
 @dataclass(frozen=True)

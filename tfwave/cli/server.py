@@ -14,12 +14,14 @@ from tfwave.cli.errors import said_in_one_line
 from tfwave.errors import EnforcerError
 from tfwave.runtime.control.address import listening_address
 from tfwave.runtime.control.credentials import find_credentials
+from tfwave.runtime.control.from_env import config_from_environment
 from tfwave.runtime.control.limits import DEFAULT_LIMITS, ControlLimits
 from tfwave.runtime.control.tf_config import (
-    TfConfig,
+    SERVED_JOBS,
+    VARIABLE,
     control_address,
     parse_tf_config,
-    read_tf_config,
+    tf_config_text,
     this_task,
 )
 from tfwave.runtime.server import Server
@@ -36,10 +38,24 @@ class Enforcer(StrEnum):
 
 
 def server_command(  # noqa: PLR0913, PLR0917
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- PROGRAM...]",
+            help="What a task that is no server runs, such as the chief, with TF_CONFIG set.",
+        ),
+    ] = None,
     config: Annotated[
         str | None,
         typer.Option(metavar="FILE|-", help="Read this instead of the environment variable TF_CONFIG."),
     ] = None,
+    from_env: Annotated[
+        bool,
+        typer.Option(
+            "--from-env",
+            help="Find the cluster and the task from what Kubernetes or Slurm set, with TFWAVE_JOBS.",
+        ),
+    ] = False,
     control: Annotated[
         str | None,
         typer.Option(
@@ -97,12 +113,17 @@ def server_command(  # noqa: PLR0913, PLR0917
       python -m tfwave.server --tls-cert me.pem --tls-key me.key --tls-ca ca.pem --json
 
       python -m tfwave.server --config cluster.json --control 127.0.0.1:3222
+
+      TFWAVE_JOBS="chief=1 ps=2 worker=4" python -m tfwave.server --from-env -- python train.py
     """
     for number in _STOPS:
         signal.signal(number, _leave)
     # As TensorFlow's guide to parameter servers asks: the coordinator hears at once that a server is gone.
     os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
-    cluster = _read(config)
+    told, where = _read(config, from_env)
+    cluster = parse_tf_config(told, where)
+    if program and cluster.task and cluster.task.type not in SERVED_JOBS:
+        _become(program, told)
     task = this_task(cluster)
     server = Server(
         cluster.cluster,
@@ -139,14 +160,27 @@ def _leave(number: int, frame: Any) -> NoReturn:
     os._exit(0)
 
 
-def _read(config: str | None) -> TfConfig:
-    if config is None:
-        return read_tf_config()
+def _become(program: list[str], told: str) -> NoReturn:
+    """The process goes on as another program."""
     try:
-        text = sys.stdin.buffer.read() if config == "-" else Path(config).read_bytes()
+        os.execvpe(program[0], program, os.environ | {VARIABLE: told})  # noqa: S606
+    except OSError as err:
+        raise EnforcerError(f"cannot run '{program[0]}' ({err.strerror}): is it on PATH?") from err
+
+
+def _read(config: str | None, from_env: bool) -> tuple[str, str]:
+    """TF_CONFIG, and what to call it in errors."""
+    if from_env and config is not None:
+        raise EnforcerError("--from-env and --config both tell of the cluster: give one of them")
+    if from_env:
+        return json.dumps(config_from_environment(os.environ)), "the environment"
+    if config is None:
+        return tf_config_text(), VARIABLE
+    try:
+        data = sys.stdin.buffer.read() if config == "-" else Path(config).read_bytes()
     except OSError as err:
         raise EnforcerError(f"cannot read '{config}' ({err.strerror}): give a file as TF_CONFIG is") from err
-    return parse_tf_config(text, "standard input" if config == "-" else f"'{config}'")
+    return data.decode(errors="replace"), "standard input" if config == "-" else f"'{config}'"
 
 
 def _ready(server: Server, task: str, as_json: bool) -> str:

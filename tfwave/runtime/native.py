@@ -1,59 +1,54 @@
-"""The native library: built once against the user's own TensorFlow, cached, loaded into this process."""
+"""The native library for the installed TensorFlow: found or built, then loaded into this process.
+
+It is, in this order,
+
+1. prebuilt: one that came with the package for exactly this version of TensorFlow;
+2. cached: one that was built before, whichever compiler did;
+3. built into the cache (about 20 s), which takes a C++ compiler.
+
+What came with the package and what was built are tried once with the TensorFlow that is installed, in a process of
+their own (`trial`), before they are loaded; a prebuilt one that is damaged or fails is passed over.
+"""
 
 import ctypes
 import hashlib
 import importlib.metadata
-import json
 import os
-import re
-import shutil
 import stat
-import subprocess
-import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tfwave.errors import EnforcerError, EnvironmentUnsupported
-from tfwave.files import sha256_of
+from tfwave.errors import EnforcerError, EnvironmentUnsupported, TfwaveError
+from tfwave.files import sha256_of, write_whole
+from tfwave.runtime.compiler import Compiler, Progress, build, find_compiler, toolchain
 from tfwave.runtime.trial import try_out
-
-Progress = Callable[[int, int, str], None]
-"""It is called with (files done, files in all, the one just done)."""
 
 SUPPORTED = ((2, 19), (2, 21))
 CACHE_VARIABLE = "TFWAVE_CACHE_DIR"
-LOCK_SECONDS = 600.0
+LOCK_SECONDS = 900.0
 
 _SOURCES = Path(__file__).parent.parent / "native"
+_PREBUILT = "prebuilt"
 _LIBRARY = "libtfwave.so"
 _DIGEST = "libtfwave.sha256"
-_LOG = "build.log"
-_ASK_SECONDS = 120
-_ASK_FLAGS = """
-import json
-from tensorflow import sysconfig
-print(json.dumps([sysconfig.get_compile_flags(), sysconfig.get_link_flags()]))
-"""
+_VERDICT = "prebuilt.verdict"
 _DISTRIBUTIONS = ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow-rocm")
 
 
 @dataclass(frozen=True)
-class Compiler:
-    """A C++ compiler and what it says of itself."""
+class Library:
+    """A library that fits the installed TensorFlow, and why it is this one."""
 
-    path: str
-    version: str
+    path: Path
+    origin: Literal["prebuilt", "cached", "built"]
+    passed_over: str = ""
+    """Why it is not a prebuilt one; empty if it is."""
 
-
-@dataclass(frozen=True)
-class _Toolchain:
-    compiler: Compiler
-    compile_flags: tuple[str, ...]
-    link_flags: tuple[str, ...]
+    def __str__(self) -> str:
+        return f"{self.origin}: {self.path}" + (f" ({self.passed_over})" if self.passed_over else "")
 
 
 def tensorflow_version() -> str:
@@ -62,10 +57,11 @@ def tensorflow_version() -> str:
     Raises:
         EnvironmentUnsupported: there is none, or tfwave does not support it.
     """
-    version = next(filter(None, map(_version_of, _DISTRIBUTIONS)), None)
     low, high = (".".join(map(str, bound)) for bound in SUPPORTED)
-    if version is None:
+    installed = _installed()
+    if installed is None:
         raise EnvironmentUnsupported(f"TensorFlow is not installed: pip install 'tensorflow-cpu=={high}.*'")
+    version = installed.version
     if not SUPPORTED[0] <= tuple(map(int, version.split(".")[:2])) <= SUPPORTED[1]:
         raise EnvironmentUnsupported(
             f"TensorFlow {version} is not supported: install {low} to {high}, or use another enforcer"
@@ -73,75 +69,34 @@ def tensorflow_version() -> str:
     return version
 
 
-def find_compiler() -> Compiler:
-    """The C++ compiler: $CXX, g++ or clang++.
+def ensure_built(progress: Progress | None = None) -> Library:
+    """The library for the installed TensorFlow; compiled if there is none.
+
+    Processes that start together build once: the others wait, at most `LOCK_SECONDS`.
 
     Raises:
-        EnvironmentUnsupported: none is there.
+        EnvironmentUnsupported: no supported TensorFlow, or neither a library nor a compiler; or this TensorFlow
+            does not tell the library what it needs to know (see `trial`).
+        EnforcerError: the compiler failed (names the full log), another process holds the lock too long, or anybody
+            can put another library in its place.
     """
-    for name in filter(None, (os.environ.get("CXX"), "g++", "clang++")):
-        path = shutil.which(name)
-        if path:
-            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-            return Compiler(path, said.partition("\n")[0])
-    raise EnvironmentUnsupported(
-        "no C++ compiler: install g++ (Debian: apt install g++), set CXX, or order by the proxy, which is slower"
-    )
+    return find_built() or _build_once(progress or _silent)
 
 
-def ensure_built(progress: Progress | None = None) -> Path:
-    """The path of the library for this TensorFlow and compiler; compiles it (about 20 s) if it is not cached.
-
-    Without a compiler, one that any compiler has built for this TensorFlow will do. Processes that start together
-    build once: the others wait, at most `LOCK_SECONDS`.
-
-    Raises:
-        EnvironmentUnsupported: no supported TensorFlow, or neither a compiler nor a library in the cache; or this
-            TensorFlow does not tell the library what it needs to know (see `trial`).
-        EnforcerError: the compiler failed (names the full log), or another process holds the lock too long.
-    """
-    built = find_built()
-    return built if built else _build_once(progress or _silent)
-
-
-def find_built() -> Path | None:
-    """The path of the library, if it is in the cache: by this compiler or, where there is none, by any.
+def find_built() -> Library | None:
+    """The library, if it came with the package or is in the cache; no compiler is asked for.
 
     Raises:
         EnvironmentUnsupported: no supported TensorFlow.
         EnforcerError: anybody can put another library in its place.
     """
-    version = tensorflow_version()
-    try:
-        folders = [_cache_folder(version, find_compiler())]
-    except EnvironmentUnsupported:
-        of_any = _cache_folder(version, Compiler("", ""))
-        folders = sorted(of_any.parent.glob(f"{of_any.name.rpartition('-')[0]}-*"))
-    library = next((folder / _LIBRARY for folder in folders if _is_intact(folder)), None)
-    if library:
-        _refuse_open_to_all(library)
-    return library
-
-
-def _build_once(progress: Progress) -> Path:
-    from filelock import FileLock, Timeout
-
-    compiler = find_compiler()
-    folder = _cache_folder(tensorflow_version(), compiler)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
-            if not _is_intact(folder):
-                _build(folder, _toolchain(compiler), progress)
-    except Timeout as err:
-        raise EnforcerError(
-            f"another process has built {folder} for over {LOCK_SECONDS:.0f} s: end it or remove the folder"
-        ) from err
-    except OSError as err:
-        raise EnforcerError(
-            f"cannot write {folder} ({err.strerror}): set {CACHE_VARIABLE} to a writable folder"
-        ) from err
-    return folder / _LIBRARY
+    folder, prebuilt = _cache_folder(), _prebuilt_folder()
+    fault = _fault(prebuilt, folder)
+    if not fault:
+        return _guarded(Library(prebuilt / _LIBRARY, "prebuilt"))
+    if _is_intact(folder):
+        return _guarded(Library(folder / _LIBRARY, "cached", fault))
+    return None
 
 
 @cache
@@ -151,7 +106,7 @@ def load() -> ctypes.CDLL:
     Raises:
         EnvironmentUnsupported, EnforcerError: as `ensure_built`, or TensorFlow refuses it.
     """
-    path = ensure_built()
+    path = ensure_built().path
     tensorflow: Any = __import__("tensorflow")
     try:
         tensorflow.load_library(str(path))
@@ -163,26 +118,107 @@ def load() -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
+def keep_whole(library: Path, folder: Path) -> None:
+    """Move a library to its folder, with the digest by which one that is damaged is told."""
+    (folder / _DIGEST).write_text(sha256_of(library))
+    library.rename(folder / _LIBRARY)
+
+
+def _fault(prebuilt: Path, cached: Path) -> str:
+    """Why the prebuilt library is passed over; empty if it is not."""
+    which = f"prebuilt library for TensorFlow {tensorflow_version()}"
+    if not (prebuilt / _LIBRARY).is_file():
+        return f"no {which} came with tfwave"
+    if not _is_intact(prebuilt):
+        return f"the {which} is damaged"
+    return _verdict(prebuilt / _LIBRARY, cached / _VERDICT)
+
+
+def _verdict(library: Path, kept: Path) -> str:
+    """What a trial of the library says, or said before; empty if all is well."""
+    digest = sha256_of(library)
+    if kept.is_file() and kept.read_text().startswith(f"{digest}\n"):
+        return kept.read_text().partition("\n")[2]
+    why = _tried(library, digest)
+    with suppress(OSError, TfwaveError):  # where nothing can be kept, each process tries it
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, f"{digest}\n{why}".encode())
+    return why
+
+
+@cache
+def _tried(library: Path, digest: str) -> str:
+    """What a trial says of a library with this digest."""
+    del digest
+    try:
+        try_out(library)
+    except EnvironmentUnsupported as err:
+        return f"prebuilt: {err}"
+    return ""
+
+
+def _build_once(progress: Progress) -> Library:
+    from filelock import FileLock, Timeout
+
+    folder = _cache_folder()
+    fault = _fault(_prebuilt_folder(), folder)
+    try:
+        compiler = find_compiler()
+    except EnvironmentUnsupported as err:
+        raise EnvironmentUnsupported(f"{fault}, none is in {folder}, and {err}") from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
+            if not _is_intact(folder):
+                _build(folder, compiler, progress)
+    except Timeout as err:
+        raise EnforcerError(
+            f"another process has built {folder} for over {LOCK_SECONDS:.0f} s: end it or remove the folder"
+        ) from err
+    except OSError as err:
+        raise EnforcerError(
+            f"cannot write {folder} ({err.strerror}): set {CACHE_VARIABLE} to a writable folder"
+        ) from err
+    return Library(folder / _LIBRARY, "built", fault)
+
+
+def _build(folder: Path, compiler: Compiler, progress: Progress) -> None:
+    sources = _sources("*.cc")
+    linked = folder / f"{_LIBRARY}.{os.getpid()}"
+    build(toolchain(compiler, _SOURCES), sources, linked, progress)
+    try_out(linked)
+    keep_whole(linked, folder)
+    progress(len(sources) + 1, len(sources) + 1, _LIBRARY)
+
+
 def _silent(done: int, total: int, what: str) -> None:
     del done, total, what
 
 
-def _version_of(distribution: str) -> str | None:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def _installed() -> importlib.metadata.Distribution | None:
+    for name in _DISTRIBUTIONS:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.distribution(name)
+    return None
 
 
-def _cache_folder(version: str, compiler: Compiler) -> Path:
+def _prebuilt_folder() -> Path:
+    return _SOURCES / _PREBUILT / tensorflow_version()
+
+
+def _cache_folder() -> Path:
+    """Another one for other sources, and for another wheel of the same version of TensorFlow."""
     import platformdirs
 
-    sources = hashlib.sha256()
+    version, installed = tensorflow_version(), _installed()
+    made_of = hashlib.sha256()
     for source in _sources("*.h") + _sources("*.cc"):
-        sources.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    compiled_by = hashlib.sha256(f"{compiler.path}\n{compiler.version}\n".encode())
+        made_of.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    # Its scripts bear the path of the environment.
+    record = (installed and installed.read_text("RECORD")) or ""
+    made_of.update("\n".join(line for line in record.splitlines() if "/libtensorflow" in line).encode())
     root = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("tfwave")
-    return Path(root) / f"tensorflow-{version}-{sources.hexdigest()[:16]}-{compiled_by.hexdigest()[:8]}"
+    return Path(root) / f"tensorflow-{version}-{made_of.hexdigest()[:16]}"
 
 
 def _sources(pattern: str) -> list[Path]:
@@ -195,71 +231,12 @@ def _is_intact(folder: Path) -> bool:
     return library.is_file() and digest.is_file() and digest.read_text() == sha256_of(library)
 
 
-def _refuse_open_to_all(library: Path) -> None:
-    for path in (library, library.parent, library.parent.parent):
+def _guarded(library: Library) -> Library:
+    for path in (library.path, library.path.parent, library.path.parent.parent):
         mode = path.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise EnforcerError(
                 f"{path} can be written by anybody, who could run code in this process: chmod o-w '{path}', or set "
                 f"{CACHE_VARIABLE} to a folder of your own"
             )
-
-
-def _toolchain(compiler: Compiler) -> _Toolchain:
-    compile_flags, link_flags = _tensorflow_flags()
-    # What TensorFlow's headers are warned of is not ours to mend.
-    compile_flags = [re.sub("^-I", "-isystem", flag) for flag in compile_flags]
-    # The layout of TensorFlow's Graph depends on NDEBUG, which get_compile_flags leaves out.
-    compile_flags += ["-DNDEBUG", "-Wall", "-Wextra", "-O2", "-fPIC"]
-    return _Toolchain(compiler, tuple(compile_flags), tuple(link_flags))
-
-
-def _tensorflow_flags() -> tuple[list[str], list[str]]:
-    """Asked of a process of its own: TensorFlow greets on standard error, which is the caller's."""
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK_FLAGS], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise EnvironmentUnsupported(f"TensorFlow does not import ({last}): install it again")
-    compile_flags, link_flags = json.loads(done.stdout.splitlines()[-1])
-    return compile_flags, link_flags
-
-
-def _build(folder: Path, tools: _Toolchain, progress: Progress) -> None:
-    sources = _sources("*.cc")
-    total = len(sources) + 1
-    objects = [folder / f"{source.stem}.o" for source in sources]
-    log = folder / _LOG
-    log.write_text("")
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        jobs = {
-            pool.submit(_run, [*_compile(tools), "-c", str(s), "-o", str(o)], log): s.name
-            for s, o in zip(sources, objects, strict=True)
-        }
-        for done, job in enumerate(as_completed(jobs), 1):
-            job.result()
-            progress(done, total, jobs[job])
-    linked = folder / f"{_LIBRARY}.{os.getpid()}"
-    _run([tools.compiler.path, "-shared", "-o", str(linked), *map(str, objects), *tools.link_flags], log)
-    try_out(linked)
-    (folder / _DIGEST).write_text(sha256_of(linked))
-    linked.rename(folder / _LIBRARY)
-    for path in objects:
-        path.unlink()
-    progress(total, total, _LIBRARY)
-
-
-def _compile(tools: _Toolchain) -> list[str]:
-    return [tools.compiler.path, *tools.compile_flags]
-
-
-def _run(command: list[str], log: Path) -> None:
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    with log.open("a") as out:
-        out.write(" ".join(command) + "\n" + result.stdout + result.stderr)
-    if result.returncode == 0:
-        return
-    lines = result.stderr.splitlines() or [f"exit code {result.returncode}"]
-    first = next((line for line in lines if "error:" in line), lines[0])
-    raise EnforcerError(f"building the native library failed: {first.strip()} (full log: {log})")
+    return library

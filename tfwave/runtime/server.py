@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.runtime.compiler import find_compiler
 from tfwave.runtime.control.client import check_reach
 from tfwave.runtime.control.credentials import Credentials
 from tfwave.runtime.control.limits import DEFAULT_LIMITS, ControlLimits
 from tfwave.runtime.control.metrics import serve_metrics
 from tfwave.runtime.control.service import Controlled, serve
 from tfwave.runtime.hook import Hook
-from tfwave.runtime.native import find_built, find_compiler
+from tfwave.runtime.native import find_built
 from tfwave.runtime.proxy.behind import BehindProxy
 from tfwave.runtime.trace.tracer import Tracer
 
@@ -86,8 +87,8 @@ class Server:
             job_name: the job of this task.
             task_index: its number in that job.
             port: where to listen, if not at the port that the cluster names.
-            enforcer: "hook" (native, needs a C++ compiler once), "proxy" (costs about a millisecond a tensor), or
-                "auto": the proxy only where neither a compiler is nor a library that was built before.
+            enforcer: "hook" (the native library, see `tfwave.runtime.native`), "proxy" (costs about a millisecond a
+                tensor), or "auto": the proxy only where neither such a library is nor a compiler that builds one.
             control: where the control service listens; see `tfwave.runtime.control.service.serve`.
             credentials: what must be proved to it; needed beyond loopback. TensorFlow's own port knows none.
             limits: what callers of it may set.
@@ -95,7 +96,8 @@ class Server:
             config: a `tf.compat.v1.ConfigProto`, as `tf.distribute.Server` takes it: what devices the server has.
 
         Raises:
-            EnvironmentUnsupported: no supported TensorFlow, or the hook is wanted and no compiler is there.
+            EnvironmentUnsupported: no supported TensorFlow, or the hook is wanted and can neither be found nor
+                built.
             EnforcerError: a port is in use, an address or credential is not as it should be, or the library
                 cannot be built.
         """

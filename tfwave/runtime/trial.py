@@ -1,12 +1,12 @@
-"""A library that was just built, tried once: does this TensorFlow tell it what it cannot do without?"""
+"""A library, tried once: does this TensorFlow tell it what it cannot do without?"""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from tfwave.errors import EnvironmentUnsupported
+from tfwave.errors import EnforcerError, EnvironmentUnsupported
 
-_SECONDS = 120
+_SECONDS = 300
 _NAME_BYTES = 1024
 _TRY = f"""
 import ctypes, sys
@@ -29,14 +29,15 @@ def try_out(library: Path) -> None:
 
     Raises:
         EnvironmentUnsupported: it does not; plans for functions could not be told apart.
+        EnforcerError: nothing is known after five minutes.
     """
-    tried = subprocess.run(
-        [sys.executable, "-c", _TRY, str(library)],
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
+    command = [sys.executable, "-c", _TRY, str(library)]
+    try:
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired as err:
+        raise EnforcerError(
+            f"TensorFlow has not tried {library} in {_SECONDS} s: start again when this machine is less busy"
+        ) from err
     if tried.returncode:
         why = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
         raise EnvironmentUnsupported(

@@ -72,13 +72,22 @@ def read_tf_config(environment: Mapping[str, str] = os.environ) -> TfConfig:
     Raises:
         EnforcerError: it is not set, or malformed.
     """
+    return parse_tf_config(tf_config_text(environment), VARIABLE)
+
+
+def tf_config_text(environment: Mapping[str, str] = os.environ) -> str:
+    """The environment variable TF_CONFIG, as it is.
+
+    Raises:
+        EnforcerError: it is not set.
+    """
     text = environment.get(VARIABLE)
     if not text:
         raise EnforcerError(
             f'{VARIABLE} is not set: set it to {{"cluster": {{"ps": ["host:port"], ...}}, '
             '"task": {"type": "ps", "index": 0}}'
         )
-    return parse_tf_config(text, VARIABLE)
+    return text
 
 
 def parse_tf_config(text: str | bytes, where: str | Path) -> TfConfig:

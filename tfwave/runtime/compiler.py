@@ -1,0 +1,127 @@
+"""The native library, compiled from its sources against the installed TensorFlow."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfwave.errors import EnforcerError, EnvironmentUnsupported
+
+Progress = Callable[[int, int, str], None]
+"""It is called with (files done, files in all, the one just done)."""
+
+LOG = "build.log"
+
+_ASK_SECONDS = 300
+_ASK_FLAGS = """
+import json
+from tensorflow import sysconfig
+print(json.dumps([sysconfig.get_compile_flags(), sysconfig.get_link_flags()]))
+"""
+_INCLUDE = re.compile("^-I")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler and what it says of itself."""
+
+    path: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler, and the flags that TensorFlow's headers and library take."""
+
+    compiler: Compiler
+    compile_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+
+    def compile_command(self) -> list[str]:
+        """The command line that compiles, but for its files."""
+        return [self.compiler.path, *self.compile_flags]
+
+
+def find_compiler() -> Compiler:
+    """The C++ compiler: $CXX, g++ or clang++.
+
+    Raises:
+        EnvironmentUnsupported: none is there.
+    """
+    for name in filter(None, (os.environ.get("CXX"), "g++", "clang++")):
+        path = shutil.which(name)
+        if path:
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+            return Compiler(path, said.partition("\n")[0])
+    raise EnvironmentUnsupported(
+        "no C++ compiler: install g++ (Debian: apt install g++), set CXX, or order by the proxy, which is slower"
+    )
+
+
+def toolchain(compiler: Compiler, sources: Path) -> Toolchain:
+    """What compiles the sources in a folder against the installed TensorFlow.
+
+    Raises:
+        EnvironmentUnsupported: TensorFlow does not import.
+    """
+    asked, link_flags = _tensorflow_flags()
+    # What TensorFlow's headers are warned of is not ours to mend.
+    flags = [_INCLUDE.sub("-isystem", flag) for flag in asked]
+    # The layout of TensorFlow's Graph depends on NDEBUG, which get_compile_flags leaves out.
+    flags += ["-DNDEBUG", "-Wall", "-Wextra", "-O2", "-fPIC"]
+    # The library names no folder of the machine that built it.
+    places = [_INCLUDE.sub("", flag) for flag in asked if _INCLUDE.match(flag)]
+    flags += [f"-ffile-prefix-map={place}=." for place in (*places, str(sources))]
+    return Toolchain(compiler, tuple(flags), tuple(link_flags))
+
+
+def build(tools: Toolchain, sources: Sequence[Path], library: Path, progress: Progress) -> None:
+    """Compile sources at the same time, and link them; beside the library lies the log.
+
+    Raises:
+        EnforcerError: the compiler failed (names the full log).
+    """
+    total = len(sources) + 1
+    objects = [library.parent / f"{source.stem}.o" for source in sources]
+    log = library.parent / LOG
+    log.write_text("")
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        jobs = {
+            pool.submit(_run, [*tools.compile_command(), "-c", str(s), "-o", str(o)], log): s.name
+            for s, o in zip(sources, objects, strict=True)
+        }
+        for done, job in enumerate(as_completed(jobs), 1):
+            job.result()
+            progress(done, total, jobs[job])
+    _run([tools.compiler.path, "-shared", "-o", str(library), *map(str, objects), *tools.link_flags], log)
+    for path in objects:
+        path.unlink()
+
+
+def _tensorflow_flags() -> tuple[list[str], list[str]]:
+    """Asked of a process of its own: TensorFlow greets on standard error, which is the caller's."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK_FLAGS], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise EnvironmentUnsupported(f"TensorFlow does not import ({last}): install it again")
+    compile_flags, link_flags = json.loads(done.stdout.splitlines()[-1])
+    return compile_flags, link_flags
+
+
+def _run(command: list[str], log: Path) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    with log.open("a") as out:
+        out.write(" ".join(command) + "\n" + result.stdout + result.stderr)
+    if result.returncode == 0:
+        return
+    lines = result.stderr.splitlines() or [f"exit code {result.returncode}"]
+    first = next((line for line in lines if "error:" in line), lines[0])
+    raise EnforcerError(f"building the native library failed: {first.strip()} (full log: {log})")
