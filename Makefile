@@ -38,8 +38,8 @@ check: .venv/.ready ## lint, format, types, layers: changes nothing
 	@echo '== lint-imports'
 	@.venv/bin/lint-imports
 
-docs: .venv/.ready ## write docs/passes.md again from the docstrings
-	@.venv/bin/python tools/gen_docs.py
+docs: .venv/.ready ## build docs/_build/html, and write docs/passes.md again from the docstrings
+	@.venv/bin/python -m tools.docs
 
 ops: .venv/.ready ## write tfwave/graph/ops.pb again from the installed TensorFlow
 	@.venv/bin/python tools/gen_ops.py
@@ -55,7 +55,7 @@ protos: ## write tfwave/proto/*_pb2* again from the .proto files
 	@PYTHON=$(PYTHON) tools/gen_protos.sh
 
 clean: ## remove caches and build products; keep .venv
-	@rm -rf build dist ./*.egg-info .ruff_cache .hypothesis .pytest_cache .import_linter_cache demo-run
+	@rm -rf build dist docs/_build ./*.egg-info .ruff_cache .hypothesis .pytest_cache .import_linter_cache demo-run
 	@find . -path './.venv*' -prune -o -name __pycache__ -exec rm -rf {} +
 
 distclean: clean ## clean, and remove .venv too
