@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check docs goldens mutants ops protos clean distclean
+.PHONY: help demo test test-long check docs bench measured goldens mutants ops protos clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := .venv/bin/python -m pytest -rs
@@ -40,6 +40,13 @@ check: .venv/.ready ## lint, format, types, layers: changes nothing
 
 docs: .venv/.ready ## build docs/_build/html, and write docs/passes.md again from the docstrings
 	@.venv/bin/python -m tools.docs
+
+bench: .venv/.ready ## measure on this machine: NAMES="demo reduce"; what was stopped goes on. Then make measured
+	@.venv/bin/python tools/bench/record.py $(NAMES)
+	@.venv/bin/python tools/measured.py
+
+measured: .venv/.ready ## write docs/measured.md again from tools/bench/results
+	@.venv/bin/python tools/measured.py
 
 ops: .venv/.ready ## write tfwave/graph/ops.pb again from the installed TensorFlow
 	@.venv/bin/python tools/gen_ops.py
