@@ -5,6 +5,7 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+LINK_TO_A_FILE = re.compile(r"\[([^\]]+)\]\((?!\w+:)[^)]+\)")
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 TENSORFLOW = ">=2.19,<2.22"  # tfwave.runtime.native.SUPPORTED
 
@@ -34,7 +35,14 @@ def _version() -> str:
     return found[1]
 
 
+def _readme() -> str:
+    """As an index shows it, which has none of the files that it links to: such links are text."""
+    return LINK_TO_A_FILE.sub(r"\1", (Path(__file__).parent / "README.md").read_text())
+
+
 setup(
+    long_description=_readme(),
+    long_description_content_type="text/markdown",
     version=_version(),
     packages=find_packages(include=["tfwave", "tfwave.*", "grappler_passes", "grappler_passes.*"]),
     package_data={
