@@ -27,7 +27,7 @@ from tfwave.runtime.job_devices import JobDevices
 PS = "/job:ps/replica:0/task:0"
 DEVICES = [WORKER, WORKER.replace("task:0", "task:1")]
 WORKERS = [device.removesuffix("/device:CPU:0") for device in DEVICES]
-LONG = 10.0
+LONG = 60.0
 PULLS = 3
 
 
