@@ -1,6 +1,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-faults test-long check wheel docs goldens mutants kills ops protos clean distclean
+.PHONY: help demo test test-fast test-faults test-long check wheel docs bench measured goldens mutants kills ops protos \
+	clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 TF ?=
@@ -58,8 +59,15 @@ check: .venv/.ready ## lint, format, types, layers: changes nothing
 wheel: .venv/.ready ## build the sdist, and a wheel with a native library for each TensorFlow, into dist/
 	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} .venv/bin/python -m tools.wheel
 
-docs: .venv/.ready ## write docs/passes.md again from the docstrings
-	@.venv/bin/python tools/gen_docs.py
+docs: .venv/.ready ## build docs/_build/html, and write docs/passes.md again from the docstrings
+	@.venv/bin/python -m tools.docs
+
+bench: .venv/.ready ## measure on this machine: NAMES="demo reduce"; what was stopped goes on. Then make measured
+	@.venv/bin/python tools/bench/record.py $(NAMES)
+	@.venv/bin/python tools/measured.py
+
+measured: .venv/.ready ## write docs/measured.md again from tools/bench/results
+	@.venv/bin/python tools/measured.py
 
 ops: .venv/.ready ## write tfwave/graph/ops.pb again from the installed TensorFlow
 	@.venv/bin/python tools/gen_ops.py
@@ -78,7 +86,7 @@ protos: ## write tfwave/proto/*_pb2* again from the .proto files
 	@PYTHON=$(PYTHON) tools/gen_protos.sh
 
 clean: ## remove caches and build products; keep .venv
-	@rm -rf build dist ./*.egg-info .ruff_cache .hypothesis .pytest_cache .import_linter_cache demo-run
+	@rm -rf build dist docs/_build ./*.egg-info .ruff_cache .hypothesis .pytest_cache .import_linter_cache demo-run
 	@find . -path './.venv*' -prune -o -name __pycache__ -exec rm -rf {} +
 
 distclean: clean ## clean, and remove .venv too

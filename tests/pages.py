@@ -7,7 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-GUIDES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+WRITTEN = tuple(sorted(page for page in DOCS.rglob("*.md") if DOCS / "_build" not in page.parents))
+"""All below docs/, but for what `make docs` makes of it."""
+GUIDES = (ROOT / "README.md", *WRITTEN)
 """What a user reads to use tfwave."""
 PAGES = (*GUIDES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 

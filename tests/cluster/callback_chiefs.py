@@ -64,17 +64,21 @@ def fitted(which: str, directory: str) -> dict[str, Any]:
         "csv": list(csv.DictReader(log.open())),
         "restored": schedule.settings == before and schedule.plans == {},
         "plans": [tfwave.load_plan(p).policy for p in Path(directory, "report").glob("*.plan.json")],
-        "events": events(Path(directory, "report")),
+        "pages": [path.name for path in Path(directory, "report").glob("*.html")],
+        **events(Path(directory, "report")),
     }
 
 
-def events(directory: Path) -> dict[str, list[float]]:
-    """The scalars of the events file, by tag."""
-    found: dict[str, list[float]] = {}
+def events(directory: Path) -> dict[str, dict[str, list[Any]]]:
+    """What the events file has for each of TensorBoard's plugins, by tag: scalars, histograms, texts."""
+    found: dict[str, dict[str, list[Any]]] = {"scalars": {}, "histograms": {}, "text": {}}
     for file in directory.glob("events*"):
         for event in tf.compat.v1.train.summary_iterator(str(file)):
             for value in event.summary.value:
-                found.setdefault(value.tag, []).append(float(tf.make_ndarray(value.tensor)))
+                of_plugin = found[value.metadata.plugin_data.plugin_name]
+                made = tf.make_ndarray(value.tensor)
+                told = [text.decode() for text in made] if made.dtype == object else made.tolist()
+                of_plugin.setdefault(value.tag, []).append(told)
     return found
 
 

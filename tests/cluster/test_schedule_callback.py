@@ -48,9 +48,27 @@ def test_loggers_after_it_see_them(fitted: dict[str, Any]) -> None:
 
 def test_the_report_holds_events_and_plans(fitted: dict[str, Any]) -> None:
     assert fitted["plans"] == ["tac"]
-    assert {tag.replace("/", "_") for tag in fitted["events"]} == LOGGED
+    assert len(fitted["pages"]) == 1
+    assert {tag.replace("/", "_") for tag in fitted["scalars"]} == LOGGED
     logged = fitted["history"]["tfwave_step_seconds"]
-    assert fitted["events"]["tfwave/step_seconds"] == pytest.approx(logged, rel=1e-6)
+    assert fitted["scalars"]["tfwave/step_seconds"] == pytest.approx(logged, rel=1e-6)
+
+
+def test_the_histogram_of_an_epoch_has_its_median_step(fitted: dict[str, Any]) -> None:
+    (histograms,) = fitted["histograms"].values()
+    assert len(histograms) == len(fitted["history"]["tfwave_step_seconds"])
+    for buckets, median in zip(histograms, fitted["history"]["tfwave_step_seconds"], strict=True):
+        assert buckets[0][0] <= median <= buckets[-1][1]
+        assert sum(count for _, _, count in buckets) >= 1
+
+
+def test_the_order_is_told_once_as_text(fitted: dict[str, Any]) -> None:
+    ((tag, texts),) = fitted["text"].items()
+    assert tag.startswith("tfwave/order/")
+    assert [f"{tag.removeprefix('tfwave/order/')}.html"] == fitted["pages"]
+    ((text,),) = texts
+    assert text.startswith("policy tac; ")
+    assert "| 0 | `" in text
 
 
 def test_the_strategy_is_left_as_it_was(fitted: dict[str, Any]) -> None:

@@ -19,31 +19,32 @@ _INDENT = "    "
 
 def public_api() -> str:
     """All public names, with signatures, fields and properties."""
-    loader = griffe.GriffeLoader(search_paths=[ROOT], allow_inspection=False)
-    package = loader.load("tfwave")
-    loader.resolve_aliases(implicit=False, external=False)
-    modules = {"tfwave": package} | {f"tfwave.{name}": package[name] for name in PACKAGES}
+    modules = public_modules()
     lines: list[str] = []
-    offered: list[griffe.Object] = []
-    for path, module in modules.items():
-        found = _offered(module)
-        offered += found.values()
-        lines += [
-            "",
-            f"module {path}",
-            *_indented(line for thing in found.values() for line in _lines(thing)),
-        ]
+    for module, found in modules.items():
+        lines += ["", f"module {module.path}", *_indented(line for thing in found for line in _lines(thing))]
+    offered = [thing for found in modules.values() for thing in found]
+    package = next(iter(modules)).package
     lines += ["", "types", *_indented(line for text in _types_of(offered, package) for line in text)]
     return "".join(f"{line}\n" for line in lines[1:])
 
 
-def _offered(module: griffe.Object) -> dict[str, griffe.Object]:
+def public_modules() -> dict[griffe.Object, list[griffe.Object]]:
+    """What each public module offers, by name."""
+    loader = griffe.GriffeLoader(search_paths=[ROOT], allow_inspection=False)
+    package = loader.load("tfwave")
+    assert isinstance(package, griffe.Object)
+    loader.resolve_aliases(implicit=False, external=False)
+    return {module: _offered(module) for module in (package, *(package[name] for name in PACKAGES))}
+
+
+def _offered(module: griffe.Object) -> list[griffe.Object]:
     """What a module imports from elsewhere in tfwave under a public name, but for other modules."""
-    found: dict[str, griffe.Object] = {}
-    for name, path in sorted(module.imports.items()):
-        if path.startswith("tfwave.") and _is_public(name):
-            found[name] = _at(module.package, path)
-    return {name: thing for name, thing in found.items() if not thing.is_module}
+    imports = sorted(module.imports.items())
+    found = [
+        _at(module.package, path) for name, path in imports if path.startswith("tfwave.") and is_public(name)
+    ]
+    return [thing for thing in found if not thing.is_module]
 
 
 def _at(package: griffe.Object, path: str) -> griffe.Object:
@@ -61,7 +62,7 @@ def _types_of(things: Iterable[griffe.Object], package: griffe.Object) -> list[l
             if path.startswith("tfwave.") and not path.startswith(_MESSAGES) and path not in seen:
                 seen[path] = _at(package, path)
                 left.append(seen[path])
-    others = [thing for path, thing in seen.items() if path not in given and _is_public(thing.name)]
+    others = [thing for path, thing in seen.items() if path not in given and is_public(thing.name)]
     texts = {(thing.name, *_lines(thing)) for thing in others}  # two modules may have the same alias
     return [lines for _, *lines in sorted(texts)]
 
@@ -82,7 +83,7 @@ def _annotations(thing: griffe.Object) -> Iterator[str | griffe.Expr | None]:
         yield thing.value if _is_alias(thing) else None
     elif isinstance(thing, griffe.Class):
         yield from thing.bases
-        for member in _members(thing):
+        for member in members(thing):
             yield from _annotations(member)
 
 
@@ -96,7 +97,7 @@ def _lines(thing: griffe.Object) -> Iterator[str]:
     elif isinstance(thing, griffe.Class):
         bases = ", ".join(map(str, thing.bases))
         yield f"class {thing.name}({bases})" if bases else f"class {thing.name}"
-        yield from _indented(line for member in _members(thing) for line in _lines(member))
+        yield from _indented(line for member in members(thing) for line in _lines(member))
 
 
 def _attribute(thing: griffe.Attribute) -> str:
@@ -108,14 +109,14 @@ def _attribute(thing: griffe.Attribute) -> str:
     return f"{thing.name}{annotation}{'' if is_set else f' = {thing.value}'}"
 
 
-def _members(thing: griffe.Class) -> list[griffe.Object]:
+def members(thing: griffe.Class) -> list[griffe.Object]:
     """Public ones, inherited ones too; fields in their sequence, which is that of the parameters."""
     spoken = () if "dataclass" in thing.labels else _SPOKEN
-    members = (member for name, member in thing.all_members.items() if _is_public(name) or name in spoken)
+    members = (member for name, member in thing.all_members.items() if is_public(name) or name in spoken)
     return [member.final_target if member.is_alias else member for member in members]
 
 
-def _is_public(name: str) -> bool:
+def is_public(name: str) -> bool:
     return not name.startswith("_") or name == "__version__"
 
 

@@ -13,7 +13,7 @@ from tfwave.passes.catalogue import catalogue
 def public_commands() -> str:
     """Each command with its arguments and options: names, type, default."""
     commands: dict[str, Any] = vars(get_command(app))["commands"]
-    return "".join(f"{line}\n" for name, command in _leaves(commands) for line in _command(name, command))
+    return "".join(f"{line}\n" for name, command in leaves(commands) for line in _command(name, command))
 
 
 def public_passes() -> str:
@@ -28,25 +28,26 @@ def public_passes() -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _leaves(commands: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def leaves(commands: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Those that do something, by the words that call them."""
     for name, command in commands.items():
         of_group: dict[str, Any] = vars(command).get("commands", {})
         yield from (
-            [(f"{name} {word}", leaf) for word, leaf in _leaves(of_group)] if of_group else [(name, command)]
+            [(f"{name} {word}", leaf) for word, leaf in leaves(of_group)] if of_group else [(name, command)]
         )
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
-    types = get_type_hints(command.callback)
     yield f"tfwave {name}"
     for parameter in command.params:
         flags = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("-")]
         title = ", ".join(flags) or parameter.metavar or parameter.name.upper()
-        yield _line(title, _kind(types[parameter.name]), parameter.default, is_required=parameter.required)
+        yield _line(title, shown_type(command, parameter), parameter.default, is_required=parameter.required)
 
 
-def _kind(kind: Any) -> str:
+def shown_type(command: Any, parameter: Any) -> str:
+    """What a parameter is for Python, or the values that it may have."""
+    kind = get_type_hints(command.callback)[parameter.name]
     if isinstance(kind, type) and issubclass(kind, Enum):
         return "|".join(map(str, kind))
     return kind.__name__ if isinstance(kind, type) else str(kind)

@@ -6,11 +6,14 @@ A process of its own: the pool is there once for all that a process runs.
 import gc
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ from tests.numerics.colocated_jobs import (
     peak,
 )
 from tfwave.colocate import Job, Results, run
+from tfwave.plan.io import load_plan
 from tfwave.runtime.group_barriers import Watch
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.pool import pool_in_use
@@ -63,6 +67,7 @@ def beside() -> dict[str, Any]:
             Job("short", short.step, batches(6, 2)),
         ],
         SHARED,
+        report_dir=(left := tempfile.mkdtemp()),
     )
     most = peak()
     with in_grappler(watch := Watch()):
@@ -71,7 +76,11 @@ def beside() -> dict[str, Any]:
     assert results.plan.groups is not None
     planned = [each.job for each in results.plan.groups.jobs]
     assert results.figures is not None
+    plan = load_plan(Path(left, "colocation.plan.json"))
+    pages = sorted(path.name for path in Path(left).iterdir())
+    shutil.rmtree(left)
     return {
+        "left": [plan == results.plan, pages],
         "made": STEPS,
         "fails after": FAILS_AFTER,
         "alone": alone,

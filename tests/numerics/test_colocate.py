@@ -50,6 +50,10 @@ def test_functions_sessions_and_keras_models_compute_the_same_beside_each_other_
     assert all(len(set(losses)) == found["made"] + 2 for losses in found["alone"].values())
 
 
+def test_the_plan_is_left_with_a_page_of_it(found: dict[str, Any]) -> None:
+    assert found["left"] == [True, [f"colocation.{kind}" for kind in ("html", "md", "plan.json")]]
+
+
 def test_a_job_that_fails_leaves_the_others_alone(found: dict[str, Any]) -> None:
     assert found["steps"] == {
         **dict.fromkeys(found["beside"], found["made"]),

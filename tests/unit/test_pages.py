@@ -11,7 +11,20 @@ import pytest
 from typer import Typer
 from typer.main import get_command
 
-from tests.pages import DOCS, GUIDES, PAGES, ROOT, anchors, commands, inline, links, named, snippets, text_of
+from tests.pages import (
+    DOCS,
+    GUIDES,
+    PAGES,
+    ROOT,
+    WRITTEN,
+    anchors,
+    commands,
+    inline,
+    links,
+    named,
+    snippets,
+    text_of,
+)
 from tfwave.cli.app import app
 from tfwave.cli.server import server_command
 
@@ -38,7 +51,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_index_has_every_page() -> None:
     index = DOCS / "README.md"
     linked = {(DOCS / link.partition("#")[0]).resolve() for link in links(text_of(index))}
-    assert linked == set(DOCS.rglob("*.md")) - {index}
+    assert linked == set(WRITTEN) - {index}
 
 
 def test_every_example_is_on_its_page_and_on_another() -> None:

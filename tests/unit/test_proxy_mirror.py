@@ -1,4 +1,4 @@
-"""The proxy's sequencer is tested by the cases of the native one: docs/adr/0001-the-proxys-sequencer.md."""
+"""The proxy's sequencer is tested by the cases of the native one: docs/adr/the_proxys_sequencer.md."""
 
 import re
 from pathlib import Path

@@ -15,12 +15,13 @@ from tests.bundles import small_bundle
 from tests.reports import HURTFUL, PULLS, run_on_disk, with_ops
 from tests.unit.conftest import Command
 from tfwave.bundle.bundle import save_bundle
-from tfwave.plan.io import save_plan
+from tfwave.plan.io import load_plan, save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
 from tfwave.report.page.fill import CHARTS, SCRIPTS, as_markdown, html, write_page
 from tfwave.report.page.gather import gather
 from tfwave.report.page.given import read_given
+from tfwave.report.page.left import leave_page
 
 PACKAGE = Path(tfwave.report.page.__file__).parent
 
@@ -46,6 +47,23 @@ class Elements(HTMLParser):
     @property
     def facts(self) -> dict:
         return json.loads(self.scripts[0], parse_constant=pytest.fail)
+
+
+def test_a_training_leaves_its_plan_and_a_page_of_it(tmp_path: Path) -> None:
+    plan = Plan(placement=Placement(1, {"v": 0}))
+    leave_page(tmp_path / "new" / "report", "f", plan)
+    assert load_plan(tmp_path / "new" / "report" / "f.plan.json") == plan
+    page = html(gather(read_given([tmp_path / "new" / "report" / "f.plan.json"])))
+    assert (tmp_path / "new" / "report" / "f.html").read_text() == page
+    assert (tmp_path / "new" / "report" / "f.md").exists()
+
+
+def test_a_page_that_cannot_be_left_ends_no_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    leave_page(tmp_path / "file", "f", Plan(placement=Placement(1, {"v": 0})))
+    assert f"there is no report of f in '{tmp_path / 'file'}'" in caplog.text
 
 
 def page_of(*paths: Path) -> Elements:

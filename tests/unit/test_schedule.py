@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from tfwave.distribute.servers import Servers
 from tfwave.distribute.settings import Settings
 from tfwave.errors import EnforcerError
 from tfwave.graph.names import Channel
+from tfwave.plan.io import load_plan
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2
 from tfwave.runtime.control.service import ControlServer, serve
@@ -25,7 +27,7 @@ from tfwave.runtime.job_devices import JobDevices
 PS = "/job:ps/replica:0/task:0"
 DEVICES = [WORKER, WORKER.replace("task:0", "task:1")]
 WORKERS = [device.removesuffix("/device:CPU:0") for device in DEVICES]
-LONG = 10.0
+LONG = 60.0
 PULLS = 3
 
 
@@ -199,6 +201,13 @@ def test_a_function_is_measured_traced_planned_and_ordered(started: Job) -> None
     assert started.hook.plan == {"f": plan}
     assert [tracer.starts for tracer in started.tracers] == [1, 1]
     assert not any(tracer.on for tracer in started.tracers)
+
+
+def test_a_plan_in_force_is_left_with_a_page_of_it(job: Job, tmp_path: Path) -> None:
+    job.schedule.start(Settings(trace_steps=3, report_dir=tmp_path / "report"))
+    job.until_ordered(Function("f"))
+    assert load_plan(tmp_path / "report" / "f.plan.json") == job.schedule.plans["f"]
+    assert "f.plan.json" in (tmp_path / "report" / "f.html").read_text()
 
 
 def test_a_plan_of_an_earlier_run_takes_the_place_of_a_trace(

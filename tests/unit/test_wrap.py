@@ -14,7 +14,10 @@ from tfwave.plan.fingerprint import NO_GRAPH
 from tfwave.plan.plan import Plan
 from tfwave.plan.waves import Waves
 
-ORDER = {"policy": "tac", "enforcer": "auto", "control": None, "credentials": None, "trace_steps": 5}
+ORDER = {
+    **{"policy": "tac", "enforcer": "auto", "control": None, "credentials": None, "trace_steps": 5},
+    "report_dir": None,
+}
 PLAN = Plan(waves=Waves(NO_GRAPH, 2, 0.25, 1000, 900))
 WAVES = {"average": "wave", "offset": None}
 

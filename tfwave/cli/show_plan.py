@@ -135,7 +135,7 @@ def print_memory(memory: Memory) -> None:
         for t in sorted(memory.tensors, key=lambda t: (-t.bytes, t.names))[:_SHOWN_TENSORS]
     ]
     if rows:
-        columns = ["tensor", "size", "by", "away after", "back before"]
+        columns = ["tensor", "size", "by", "away after", "back before", "wanted by"]
         print_table("tensors that are away", columns, rows, words=columns[2:])
     if len(memory.tensors) > _SHOWN_TENSORS:
         console.print(f"... and {len(memory.tensors) - _SHOWN_TENSORS} more (all with --json or -o)")

@@ -1,11 +1,13 @@
 """Several trainings in one process under one memory limit."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from tfwave.colocate.job import Job
 from tfwave.colocate.pool import Pool
 from tfwave.colocate.results import Results
 from tfwave.plan.given import GivenPlan
+from tfwave.report.page.left import leave_page
 
 
 def run(
@@ -14,6 +16,7 @@ def run(
     *,
     plan: GivenPlan | None = None,
     wait_seconds: float | None = None,
+    report_dir: str | Path | None = None,
 ) -> Results:
     """Train several jobs at once, so that they never hold more than the limit together (Waterwave section 4).
 
@@ -38,6 +41,8 @@ def run(
         plan: with these jobs, by their names, or its file: that of an earlier run, or of `tfwave colocate`. A job
             whose step is not what was planned fails, and the others go on.
         wait_seconds: as for `Pool`.
+        report_dir: a directory that gets the plan, if there is one, as ``colocation.plan.json``, and a page of it
+            as ``colocation.html`` (see `tfwave report`); None: none.
 
     Raises:
         EnforcerError: as `Pool`, or a step that is none.
@@ -48,6 +53,8 @@ def run(
         handles = pool.add_all(jobs, plan)
     bundles = {handle.name: handle.bundle for handle in handles if handle.bundle is not None}
     planned = pool.plan
+    if planned is not None and report_dir is not None:
+        leave_page(Path(report_dir), "colocation", planned)
     return Results(
         {handle.name: handle.result() for handle in handles},
         planned,

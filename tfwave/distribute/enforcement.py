@@ -3,11 +3,13 @@
 import logging
 import threading
 import time
+from pathlib import Path
 
 from tfwave.distribute.judge import Judge, Kept
 from tfwave.distribute.servers import LEASE_SECONDS, Servers
 from tfwave.errors import EnforcerError
 from tfwave.plan.plan import Plan
+from tfwave.report.page.left import leave_page
 
 _WATCH_SECONDS = 1.0
 _WATCH_SHARE = 0.01
@@ -24,11 +26,12 @@ class Enforcement:
     The schedule's thread alone changes it; `kept` may be called by any.
     """
 
-    def __init__(self, servers: Servers) -> None:
-        """Nothing is in force."""
+    def __init__(self, servers: Servers, report_dir: Path | None = None) -> None:
+        """Nothing is in force. What comes into force is written to `report_dir`, too, with a page of it."""
         self.plans: dict[str, Plan] = {}
         self.judge = Judge()
         self._servers = servers
+        self._report_dir = report_dir
         self._lock = threading.Lock()
         self._next_watch = 0.0
         self._misses = 0
@@ -40,6 +43,8 @@ class Enforcement:
             EnforcerError: a server does not answer, or refuses; so do the next two.
         """
         self._install({**self.plans, function: plan})
+        if self._report_dir is not None:
+            leave_page(self._report_dir, function, plan)
 
     def take_back(self, function: str) -> None:
         """Let a function go unordered."""

@@ -41,6 +41,7 @@ class Figures:
         straggler: (slowest - fastest worker) / slowest of an iteration, the most of all (TicTac section 6.3); an
             iteration is a step of each worker, each one's first, second and so on.
         straggler_median: of the iterations.
+        seconds: of each step of the function that took most of the time, in no order.
     """
 
     steps: int
@@ -53,6 +54,7 @@ class Figures:
     released: int
     straggler: float
     straggler_median: float
+    seconds: tuple[float, ...] = ()
 
     def logs(self) -> dict[str, float]:
         """As Keras callbacks log them."""
@@ -90,6 +92,7 @@ def figures_of(steps: Iterable[FunctionStep], kept: Kept, plans: Mapping[str, Pl
         released=kept.released,
         straggler=max(stragglers, default=math.nan),
         straggler_median=median_of(stragglers),
+        seconds=tuple(seconds),
     )
 
 

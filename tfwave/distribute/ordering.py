@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tfwave.distribute.mirrored import is_mirrored
@@ -39,6 +40,7 @@ def order(  # noqa: PLR0913
     credentials: Credentials | None = None,
     trace_steps: int = 5,
     plan: GivenPlan | None = None,
+    report_dir: str | Path | None = None,
 ) -> _Strategy:
     """Have a `ParameterServerStrategy` move its tensors in the right order.
 
@@ -68,6 +70,8 @@ def order(  # noqa: PLR0913
         trace_steps: for how many steps to measure, and then to trace.
         plan: one of `Schedule.plans` of an earlier run, or its file. The function that it fits, for these workers,
             is ordered by it as soon as it is measured; others are traced and planned.
+        report_dir: a directory that gets each plan as it comes into force, as ``<function>.plan.json``, and a page
+            of it as ``<function>.html`` (see `tfwave report`); None: none.
 
     Raises:
         EnforcerError: no such strategy, a second time, an unknown policy, or, unless `enforcer` is "auto", servers
@@ -75,7 +79,8 @@ def order(  # noqa: PLR0913
         PlanError: no such plan, or one without an order.
         EnvironmentUnsupported: this TensorFlow cannot be watched.
     """
-    settings = Settings(policy, trace_steps, None if plan is None else order_of(plan))
+    known = None if plan is None else order_of(plan)
+    settings = Settings(policy, trace_steps, known, None if report_dir is None else Path(report_dir))
     _check_orderable(strategy)
     schedule, servers = _scheduled(strategy, control, credentials)
     setattr(strategy, _ATTRIBUTE, schedule)

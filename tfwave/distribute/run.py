@@ -38,7 +38,7 @@ class ScheduleRun:
         self.settings = settings
         self._servers = servers
         self._drafter = Drafter(servers, settings.policy, job)
-        self._enforcement = Enforcement(servers)
+        self._enforcement = Enforcement(servers, settings.report_dir)
         self._functions: dict[str, ScheduledFunction] = {}
         self._fresh: deque[Any] = deque()
         self._finished: deque[StepRun] = deque()

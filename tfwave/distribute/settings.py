@@ -1,6 +1,7 @@
 """How a schedule is made."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from tfwave.errors import EnforcerError
 from tfwave.order.registry import find_policy
@@ -11,6 +12,8 @@ from tfwave.plan.plan import Plan
 class Settings:
     """A policy's name, for how many steps of each worker to measure, then to trace, and what is planned already.
 
+    Plans that come into force, and their pages, are written to `report_dir`; None: nowhere.
+
     Raises:
         TfwaveError: an unknown policy, or no step.
     """
@@ -18,6 +21,7 @@ class Settings:
     policy: str = "tac"
     trace_steps: int = 5
     plan: Plan | None = None
+    report_dir: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be planned with."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from tfwave.distribute.mirrored import Average, check_machines, is_mirrored, waves
@@ -25,6 +26,7 @@ def wrap(
     credentials: Credentials | None = ...,
     trace_steps: int = ...,
     plan: GivenPlan | None = ...,
+    report_dir: str | Path | None = ...,
 ) -> _Strategy: ...
 @overload
 def wrap(

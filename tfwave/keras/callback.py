@@ -35,14 +35,15 @@ class ScheduleCallback(Hooks):
         Args:
             policy: as in `tfwave.distribute.order`.
             trace_steps: as in `tfwave.distribute.order`.
-            report_dir: where to write the figures as TensorBoard events, and the plans; None: nowhere.
+            report_dir: where to write TensorBoard events (figures as scalars, step times as histograms, orders as
+                text), and plans and their pages as `tfwave.distribute.order` does; None: nowhere.
 
         Raises:
             TfwaveError: an unknown policy, or no step to trace.
         """
         super().__init__()
-        self._settings = Settings(policy, trace_steps)
-        self._report_dir = None if report_dir is None else Path(report_dir)
+        directory = None if report_dir is None else Path(report_dir)
+        self._settings = Settings(policy, trace_steps, report_dir=directory)
         self._report: TrainingReport | None = None
         self._schedule: Schedule | None = None
         self._before: Settings | None = None
@@ -62,21 +63,22 @@ class ScheduleCallback(Hooks):
             before = schedule.settings
             schedule.start(self._settings)
             self._schedule, self._before = schedule, before
-            self._report = TrainingReport(self._report_dir) if self._report_dir is not None else None
+            directory = self._settings.report_dir
+            self._report = None if directory is None else TrainingReport(directory)
             self._frame = FitFrame.of_caller(on_end=self._restore)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Add the figures of the epoch to its logs."""
         if self._schedule is None:
             return
-        figures = self._schedule.figures().logs()
+        figures = self._schedule.figures()
         if logs is not None:
-            logs.update(figures)
+            logs.update(figures.logs())
         if self._report is not None:
-            self._report.add(epoch, figures)
+            self._report.add(epoch, figures, self._schedule.plans)
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Write the plans, and leave the strategy as it was."""
+        """Leave the strategy as it was."""
         del logs
         self._restore()
 
@@ -90,7 +92,7 @@ class ScheduleCallback(Hooks):
 
     def _hand_back(self, schedule: Schedule) -> None:
         if self._report is not None:
-            self._report.close(schedule.plans)
+            self._report.close()
         try:
             schedule.stop()
             if self._before is not None:

@@ -19,7 +19,9 @@ tools/bench/record.py fit_promises         verdicts of tfwave fit against what r
 tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
 tools/bench/record.py table1               the models of TicTac's Table 1 on such links: three hours
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
-tools/bench/record.py table1 --missing     those without a result: goes on where it was stopped
+tools/bench/record.py table1 --missing     those without a result
+
+What was stopped goes on behind the last run that ended, when it is called with the same names and options again.
 """
 
 import argparse
@@ -29,18 +31,26 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tools.bench.colocation_modes import MODES, SEQUENTIAL, SPLIT
 from tools.bench.fitted_modes import MODELS as FITTED_MODELS
 from tools.bench.fitted_modes import WAYS
+from tools.bench.session import Session
 from tools.bench.table1 import TABLE
 
 HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
 TWO_EACH = ["--workers", "2", "--servers", "2"]
 LONGER = ["--measured", "24"]
 """A block's first steps find asynchronous workers in phase."""
@@ -177,26 +187,56 @@ def machine() -> dict[str, object]:
     }
 
 
-def record(name: str, only: str, missing: bool) -> Path:
-    """Run the commands of a record that hold `only`, and put what they say into its file, one by one.
+def chosen_runs(names: Sequence[str], only: str, missing: bool) -> dict[str, tuple[str, list[str]]]:
+    """By command its record and words: of those that hold `only`, or with `missing` have no result yet."""
+    return {
+        command: (name, parts)
+        for name in names
+        for command, parts in commands(name).items()
+        if only in command and not (missing and command in recorded(name))
+    }
 
-    Those that are in it are run again, unless only what is `missing` shall be.
-    """
-    path = HERE / "results" / f"{name}.json"
-    path.parent.mkdir(exist_ok=True)
-    found: dict[str, object] = {}
-    if path.exists():
-        found = {run["command"]: run for run in json.loads(path.read_text())["runs"]}
-    commands = [" ".join(command) for command in RECORDS[name]]
-    for command, parts in zip(commands, RECORDS[name], strict=True):
-        if only not in command or (missing and command in found):
-            continue
-        print(command, file=sys.stderr)
-        at = machine()
-        found[command] = {"command": command, "machine": at, "result": json.loads(said(parts))}
-        runs = [found[c] for c in commands if c in found]
-        path.write_text(json.dumps({"runs": runs}, indent=1) + "\n")
-    return path
+
+def commands(name: str) -> dict[str, list[str]]:
+    """The words of each command of a record, by command."""
+    return {" ".join(parts): parts for parts in RECORDS[name]}
+
+
+def recorded(name: str) -> dict[str, dict[str, Any]]:
+    """What is kept of a record, by command."""
+    path = RESULTS / f"{name}.json"
+    return {run["command"]: run for run in json.loads(path.read_text())["runs"]} if path.exists() else {}
+
+
+def record(names: Sequence[str], only: str, missing: bool) -> None:
+    """Run what is chosen, one by one, and put what each says into the file of its record."""
+    runs = chosen_runs(names, only, missing)
+    known = {c: run["seconds"] for name in names for c, run in recorded(name).items() if "seconds" in run}
+    session = Session(RESULTS / "unfinished", list(runs), known)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), auto_refresh=False) as bar:
+        task = bar.add_task(_left(session), total=len(runs), completed=len(session.done))
+        for command in session.left():
+            bar.console.print(command, highlight=False, soft_wrap=True)
+            begin, at = time.monotonic(), machine()
+            name, parts = runs[command]
+            result = json.loads(said(parts))
+            seconds = time.monotonic() - begin
+            keep(name, {"command": command, "machine": at, "seconds": seconds, "result": result})
+            session.finish(command, seconds)
+            bar.update(task, description=_left(session), completed=len(session.done), refresh=True)
+
+
+def _left(session: Session) -> str:
+    seconds = session.seconds_left()
+    return "" if seconds is None else f"about {timedelta(seconds=round(seconds))} left"
+
+
+def keep(name: str, run: dict[str, Any]) -> None:
+    """Put a run into the file of its record, in the place of the same one; other runs stay as they are."""
+    found = recorded(name) | {run["command"]: run}
+    runs = [found[command] for command in commands(name) if command in found]
+    (RESULTS / f"{name}.json").write_text(json.dumps({"runs": runs}, indent=1) + "\n")
 
 
 def said(parts: Sequence[str]) -> str:
@@ -227,5 +267,4 @@ if __name__ == "__main__":
     unknown = sorted(set(chosen) - RECORDS.keys())
     if unknown:
         parser.error(f"there is no record '{unknown[0]}': choose of {', '.join(RECORDS)}")
-    for name in chosen:
-        print(record(name, arguments.only, arguments.missing))
+    record(chosen, arguments.only, arguments.missing)

@@ -1,0 +1,219 @@
+"""What docs/measured.md shows of each record: under which conditions, which rows, which of their values."""
+
+from dataclasses import dataclass
+
+STEPS = ("median_seconds:time", "stdev_seconds:time", "blocks_seconds:time")
+BESIDE_STOCK = ("mode", *STEPS, "over_wire", "paired_ratio_to_stock")
+LINK = "Links of network namespaces and `tc tbf`; modes in turn, block by block."
+POOL = "A limited CPU pool, each trial in processes of its own."
+
+
+@dataclass(frozen=True)
+class View:
+    """A table of a record.
+
+    Attributes:
+        told: the conditions, as sentences.
+        rows: where the rows are in a result: names of keys, "*" for each part, joined by "/". The name of the last
+            part "*" is the value `mode` of a row, that of the one before it `around`.
+        columns: keys of values, joined by "." where they are nested; those around a row count as its own. With
+            ":time" they are seconds, with ":bytes" bytes, with ":rate" bits a second, with ":share" shares.
+            Of several with ":" the least and the most are shown.
+    """
+
+    told: str
+    rows: str
+    columns: tuple[str, ...]
+
+
+VIEWS: dict[str, tuple[View, ...]] = {
+    "barrier": (
+        View(
+            "A step of three models with barriers that always open, in one process.",
+            "steps/*",
+            (
+                "model",
+                "barriers_a_step",
+                "seconds.plain:time",
+                "seconds.plain_again:time",
+                "seconds.no_ops:time",
+                "seconds.barriers:time",
+            ),
+        ),
+    ),
+    "colocation": (
+        View(
+            f"The largest batches of pairs of models, as a share of those that running in turn allows. {POOL}",
+            "of_ceiling/*/*",
+            ("around", "mode", "mean", "least", "pairs"),
+        ),
+        View(
+            "Samples a second at the largest batches, over running in turn.",
+            "throughput/*",
+            ("pair", "limit:bytes", "batches", "throughput", "throughput_of_processes:number"),
+        ),
+    ),
+    "demo": (
+        View(
+            f"ResNet-50 inference, one server and two workers, 1 Gbit/s. {LINK}",
+            "figures/*",
+            ("mode", "steps", *STEPS[:2], "efficiency_median", "efficiency", "straggler_median:share"),
+        ),
+        View(
+            "Its hand-offs against the plan.",
+            "conformance/*",
+            ("mode", "steps", "exact_steps", "inversions", "inversion_share:share", "released"),
+        ),
+    ),
+    "embedding": (
+        View(f"Staged embeddings, one server. {LINK}", "modes/*", ("settings.rate:rate", *BESIDE_STOCK)),
+    ),
+    "enforcers": (
+        View(
+            f"VGG-16-like inference, batch 4, 1 Gbit/s. {LINK}",
+            "modes/*",
+            ("mode", *STEPS, "over_wire", "paired_ratio_to_hook", "inverted_share:share"),
+        ),
+    ),
+    "inference": (View(f"VGG-16-like inference, one worker, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),),
+    "keras_embedding": (
+        View(f"A Keras model with a large table, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),
+    ),
+    "keras_fit": (View(f"`tfwave.keras.fit`, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),),
+    "merged": (
+        View(
+            f"Peaks of two jobs in one graph, with and without barriers; 0 where it ran out. {POOL}",
+            "trials/*/*",
+            ("around", "peak:bytes", "exact"),
+        ),
+    ),
+    "overlap": (
+        View(
+            f"Training, one step a call, ordered against stock. {LINK}",
+            "one_step_a_call/modes/*",
+            (
+                "settings.model",
+                "settings.rate:rate",
+                "settings.servers",
+                "settings.workers",
+                "settings.sync",
+                *BESIDE_STOCK,
+            ),
+        ),
+        View(
+            f"Training, K steps in one call against one each. {LINK} `over_bound` is over the flow shop's bound.",
+            "results/*",
+            (
+                "settings.model",
+                "settings.rate:rate",
+                "settings.servers",
+                "settings.workers",
+                "settings.sync",
+                "chosen.steps",
+                "modes.stock.median_seconds:time",
+                "modes.overlapped.median_seconds:time",
+                "throughput",
+                "over_bound",
+            ),
+        ),
+    ),
+    "placement": (
+        View(
+            "A training step from a planned pool, losses bit-equal.",
+            "*",
+            (
+                "model",
+                "batch",
+                "served.live_peak:bytes",
+                "pool_over_live_peak",
+                "served.share:share",
+                "median_ms.unplanned",
+                "median_ms.planned",
+            ),
+        ),
+    ),
+    "policies": (
+        View(
+            f"Forecast steps against measured ones, inference under several orders. {LINK}",
+            "modes/*",
+            (
+                "settings.model",
+                "settings.rate:rate",
+                "settings.servers",
+                "mode",
+                "forecast_seconds:time",
+                "median_seconds:time",
+                "stdev_seconds:time",
+                "error:share",
+            ),
+        ),
+    ),
+    "reduce": (
+        View(
+            f"16 MiB reduced on hosts at 1 Gbit/s. {LINK}",
+            "",
+            (
+                "given.hosts",
+                "bound_seconds:time",
+                "median_seconds_of_blocks.tfwave:time",
+                "median_seconds_of_blocks.tensorflow:time",
+            ),
+        ),
+    ),
+    "search": (
+        View(
+            "Simulated makespans over the optimum, which is known for these graphs.",
+            "known optimum/*",
+            ("graphs", "random mean", "tic mean", "tac mean", "search mean", "worst search"),
+        ),
+    ),
+    "simulator": (
+        View("The simulator's speed.", "speed/*", ("case", "events", "seconds", "events_per_second")),
+    ),
+    "strategy": (
+        View(
+            f"The same under a `ParameterServerStrategy`, 1 Gbit/s. {LINK}",
+            "results/*",
+            (
+                "settings.first_matrix",
+                "steps",
+                "modes.stock.median_seconds:time",
+                "modes.overlapped.median_seconds:time",
+                "throughput",
+                "over_bound",
+            ),
+        ),
+    ),
+    "tick_tock": (
+        View(
+            f"The largest batch of each way to train, over that of one step at a time. {POOL}",
+            "capacity/*",
+            ("model", "way", "limit:bytes", "batch", "over_gang", "successes", "repeats"),
+        ),
+        View(
+            "Samples a second in the same memory.",
+            "throughput/*",
+            (
+                "model",
+                "limit:bytes",
+                "batches.gang",
+                "batches.auto",
+                "throughput",
+                "ratios:number",
+                "predicted",
+            ),
+        ),
+    ),
+    "waves": (
+        View(
+            "A simulation from profiles, not a measurement: speed-ups beside those that the paper prints.",
+            "data parallel/*",
+            ("model", "devices", "speed-up", "printed"),
+        ),
+        View(
+            "The same for models on several devices.",
+            "model parallel/*",
+            ("model", "devices", "speed-up", "pipeline, at most", "pipeline, with launches", "printed"),
+        ),
+    ),
+}

@@ -1,0 +1,127 @@
+"""Write docs/measured.md again: what tools/bench/results holds, with machine and conditions beside each table.
+
+python tools/measured.py
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tfwave.sizes import in_words, milliseconds
+from tools.bench.views import VIEWS, View
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "tools" / "bench" / "results"
+PAGE = ROOT / "docs" / "measured.md"
+HEAD = """# What was measured
+
+`make measured` writes this page from `tools/bench/results`, where `make bench` keeps all that it measures; here is
+the gist. Another machine gives other figures, so each table names its own, with its load when the first run began.
+
+Medians are of steps. Where it says "to", the least and the most of the medians of blocks, or of trials; blocks of
+all modes took turns. *Over wire* is over the time that the bytes alone take on the link, *paired ratio* over the
+block beside it, *throughput* over stock, or over what was there before.
+"""
+_Row = dict[str, Any]
+
+
+def page() -> str:
+    """All records, by name."""
+    names = sorted(path.stem for path in RESULTS.glob("*.json"))
+    return "\n".join([HEAD, *(line for name in names for line in _record(name))])
+
+
+def _record(name: str) -> Iterator[str]:
+    yield f"## {name}\n"
+    runs = json.loads((RESULTS / f"{name}.json").read_text())["runs"]
+    for machine, same in groupby(runs, key=lambda run: _machine(run["machine"])):
+        told = list(same)
+        yield f"On {machine}; load {told[0]['machine']['load_at_start'][0]:.1f}:\n"
+        yield "\n".join(f"    {run['command']}" for run in told) + "\n"
+        for view in VIEWS.get(name, ()):
+            yield from _table(view, [row for run in told for row in rows(run["result"], view.rows)])
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    memory = f"{machine['memory_bytes'] / 2**30:.1f} GiB"
+    software = f"TensorFlow {machine['tensorflow']}, Python {machine['python']}, Linux {machine['kernel']}"
+    return f"{machine['cpu']}, {machine['cores']} cores, {memory}; {software}"
+
+
+def rows(result: Any, path: str) -> list[_Row]:
+    """The rows at a path of a result (see `View`), each with the values around it; what is not there has none."""
+    return list(_rows(result, [part for part in path.split("/") if part], {}))
+
+
+def _rows(value: Any, path: Sequence[str], around: _Row) -> Iterator[_Row]:
+    if isinstance(value, dict):
+        around = around | _flat(value)
+    if not path:
+        yield around
+        return
+    first, *rest = path
+    parts: dict[Any, Any] = dict(enumerate(value, 1)) if isinstance(value, list) else value
+    for name in parts if first == "*" else {first} & parts.keys():
+        named = {"around": around.get("mode"), "mode": name} if first == "*" else {}
+        yield from _rows(parts[name], rest, around | named)
+
+
+def _flat(value: Mapping[str, Any]) -> _Row:
+    """Values by the keys that lead to them."""
+    found: _Row = {}
+    for key, part in value.items():
+        if isinstance(part, dict):
+            found |= {f"{key}.{inner}": deep for inner, deep in _flat(part).items()}
+        else:
+            found[key] = part
+    return found
+
+
+def _table(view: View, found: list[_Row]) -> Iterator[str]:
+    if found:
+        yield f"{view.told}\n"
+        keys = [column.partition(":") for column in view.columns]
+        lines = [[_heading(key) for key, _, _ in keys], ["---"] * len(keys)]
+        lines += [[_shown(row.get(key), unit) for key, _, unit in keys] for row in found]
+        yield "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _heading(key: str) -> str:
+    """In words: what is around every row says nothing, and units stand with the values."""
+    words = re.sub(r"^(settings|modes|given|seconds)\.|_?seconds", "", key)
+    return {"around": "under"}.get(words, re.sub(r"[._]", " ", words).strip())
+
+
+def _shown(value: Any, unit: str) -> str:
+    """A value in its unit, of many the least and the most; several without a unit as they are."""
+    if isinstance(value, list):
+        ends = [_shown(end, unit) for end in ((min(value), max(value)) if unit else value)]
+        return (" to " if unit else ", ").join(ends)
+    if value is None:
+        return ""
+    return _UNITS[unit](value) if isinstance(value, int | float) else str(value).replace("|", "\\|")
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+_UNITS: dict[str, Callable[[float], str]] = {
+    "": _number,
+    "bytes": in_words,
+    "number": _number,
+    "rate": lambda rate: f"{rate / 1e9:g} Gbit/s",
+    "share": lambda share: f"{share:.1%}",
+    "time": milliseconds,
+}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(f"{PAGE} written")
