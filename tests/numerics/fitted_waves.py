@@ -25,7 +25,6 @@ from tfwave.capture.session import capture_run  # noqa: E402
 from tfwave.graph.item import GraphItem  # noqa: E402
 from tfwave.graph.names import parse_input  # noqa: E402
 from tfwave.graph.own_ops import own_ops  # noqa: E402
-from tfwave.memory.slots import room  # noqa: E402
 from tfwave.offload.captured import captured_step  # noqa: E402
 from tfwave.offload.question import Question  # noqa: E402
 from tfwave.passes.registry import find_pass  # noqa: E402
@@ -68,7 +67,7 @@ def planned(item: GraphItem, out: Path) -> tuple[Plan, int]:
     with session_of(item) as session:
         captured = captured_step(capture_run(session, list(item.fetches), out=out, steps=TRACED, warmup=1))
     limit = round(SHARE * captured.found.peak)
-    return Question(captured, None, room(limit, 2)).plan(), limit
+    return Question(captured, None, limit).plan(), limit
 
 
 def known_ops() -> bool:

@@ -94,7 +94,7 @@ def test_json_is_the_same_each_time(tfwave: Command, captured: Path) -> None:
 def test_two_captures_tell_how_bytes_grow(tfwave: Command, captured: Path, tmp_path: Path) -> None:
     save_bundle(training(16), tmp_path / "twice")
     ran = tfwave("fit", captured, "--memory", "84MiB", "--at-other-batch", tmp_path / "twice", "--json")
-    assert json.loads(ran.out)["largest_batch"]["plain"] == pytest.approx(0.98 * 84 / 40, rel=0.01)
+    assert json.loads(ran.out)["largest_batch"]["plain"] == pytest.approx(0.9 * 84 / 40, rel=0.01)
     ran = tfwave("fit", captured, "--memory", "84MiB", "--at-other-batch", captured)
     assert (ran.code, "hold the same bytes" in ran.err) == (2, True)
 
@@ -154,7 +154,7 @@ def test_what_is_held_and_away_is_drawn(
 
 def test_the_drawn_curves_are_what_is_held_and_away(captured: Path) -> None:
     """`a` is made again behind db; in between, it is not there."""
-    asked = Question(captured_step(load_bundle(captured)), None, 34 * MIB)
+    asked = Question(captured_step(load_bundle(captured)), None, 36 * MIB)
     assert asked.fit is not None
     plain, curve = plain_curve(asked.captured.step), fitted_curve(asked.fit.forecast)
     assert (plain // MIB).tolist() == [0, 0, 8, 16, 24, 24, 32, 40, 32, 24, 8]

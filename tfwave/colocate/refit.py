@@ -6,6 +6,7 @@ from typing import Any
 from tfwave.bundle.bundle import Bundle
 from tfwave.colocate.job import Job
 from tfwave.errors import PlanError
+from tfwave.memory.slots import limit_for
 from tfwave.offload.captured import captured_step
 from tfwave.offload.question import Question
 from tfwave.passes.base import Transform
@@ -40,15 +41,15 @@ def refit_plan(job: Job, bundle: Bundle, left: int) -> Plan:
         BundleError: as `tfwave.offload.captured.captured_step`.
     """
     captured = captured_step(bundle)
-    question = Question(captured, None, max(1, left))
-    if question.least > left:
+    question = Question(captured, None, limit_for(max(1, left), 2))
+    if question.least > question.limit:
         question = Question(captured, None, question.least)
     memory = question.plan().memory
     assert memory is not None
     slower, most = memory.seconds / memory.plain_seconds - 1, job.fit_slowed_at_most or 0.0
     if slower > most:
         raise PlanError(
-            f"made to fit into {in_words(question.limit)} its step comes slower by {slower:.0%}, over its "
+            f"made to fit into {in_words(question.usable)} its step comes slower by {slower:.0%}, over its "
             f"fit_slowed_at_most of {most:.0%}"
         )
     _log.info(

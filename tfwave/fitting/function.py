@@ -7,7 +7,6 @@ from typing import Any
 
 from tfwave.capture.call import traced_function
 from tfwave.errors import EnforcerError, PlanError
-from tfwave.memory.slots import room
 from tfwave.offload.batch import scaled
 from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.question import Question
@@ -77,8 +76,7 @@ class FittedFunction:
         _log.info("tfwave: tracing %d steps of %d rows, on copies", _TRACED, traced_rows)
         with untouched(self._step.get_concrete_function(*sample)):
             bundle = traced_function(self._step, *sample, steps=_TRACED, warmup=1)
-        usable = room(self._limit, 2)
-        question = Question(_at(captured_step(bundle), rows / traced_rows), None, usable)
+        question = Question(_at(captured_step(bundle), rows / traced_rows), None, self._limit)
         if question.fit is None or question.section is None:
             raise PlanError(_refusal(question, rows))
         section = question.section
@@ -86,7 +84,7 @@ class FittedFunction:
             "tfwave: %d of its tensors are away, up to %s of %s are held, %+.1f ms a step by the model",
             len(section.tensors),
             in_words(section.peak_bytes),
-            in_words(usable),
+            in_words(question.usable),
             (section.seconds - section.plain_seconds) * 1e3,
         )
         return question.plan()

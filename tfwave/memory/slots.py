@@ -1,5 +1,6 @@
 """Slots in which jobs follow each other, as close as the memory allows."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,7 +52,19 @@ class Rooms:
 
 def room(limit_bytes: int, running: int) -> int:
     """The bytes that `running` jobs in one slot may hold by the model, so that they hold no more than the limit."""
-    return int(limit_bytes * (1 - (SHARED_MARGIN if running > 1 else ALONE_MARGIN)))
+    return int(limit_bytes * _share(running))
+
+
+def limit_for(held_bytes: int, running: int) -> int:
+    """The least limit of which `running` jobs in one slot may hold so many bytes."""
+    limit = math.floor(held_bytes / _share(running))
+    while room(limit, running) < held_bytes:
+        limit += 1
+    return limit
+
+
+def _share(running: int) -> float:
+    return 1 - (SHARED_MARGIN if running > 1 else ALONE_MARGIN)
 
 
 def fits(jobs: Sequence[GroupedJob], slots: Sequence[Slot], limit_bytes: int) -> bool:

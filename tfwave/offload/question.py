@@ -1,11 +1,10 @@
 """Whether a captured step fits, and all that one wants to know then."""
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import PlanError
-from tfwave.memory.slots import room
+from tfwave.memory.slots import limit_for, room
 from tfwave.offload.batch import LargestBatch, largest_batch
 from tfwave.offload.captured import CapturedStep
 from tfwave.offload.fit import Fit, Policy, fit_step, least_limit
@@ -27,8 +26,8 @@ class Question:
 
     @property
     def usable(self) -> int:
-        """Of the limit, what the step may hold by the model."""
-        return room(self.limit, 1)
+        """Of the limit, what the step may hold by the model: nobody knows how all its ops interleave."""
+        return room(self.limit, 2)
 
     @cached_property
     def fit(self) -> Fit | None:
@@ -38,12 +37,7 @@ class Question:
     @cached_property
     def least(self) -> int:
         """The least limit, with the room that a pool needs besides."""
-        held = least_limit(self.captured.step)
-        return next(
-            size
-            for size in range(math.ceil(held / room(100, 1) * 100), 2 * held + 2)
-            if room(size, 1) >= held
-        )
+        return limit_for(least_limit(self.captured.step), 2)
 
     @cached_property
     def batch(self) -> LargestBatch:
