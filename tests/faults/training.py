@@ -14,7 +14,9 @@ from tests.cluster.cluster import wait_until
 from tests.cluster.model import VARIABLES, Model, build, by_step, gate_first, plan_of, sends
 from tests.faults.ledger import WENT_ON
 from tests.faults.place import Place
+from tests.replayed import forbidden
 from tfwave.plan.plan import Plan
+from tfwave.report.conformance import read_hand_offs
 from tfwave.runtime.control.client import ControlClient
 
 v1 = tf.compat.v1
@@ -90,6 +92,7 @@ class Training:
                 self.check_order()
                 self.journal.append((faults[step], acts[faults[step]](self)))
                 self.check_idle()
+                self.check_log()
                 self.install()
             self.losses.append(float(self.model.step()[0]).hex())
             self.unread += 1
@@ -103,6 +106,12 @@ class Training:
         steps = by_step(self.order.hand_offs())
         assert [(len(ranks), why) for ranks, why in steps] == [(VARIABLES, {ORDERED})] * self.unread
         assert all(ranks == sorted(ranks) for ranks, _ in steps)
+
+    def check_log(self) -> None:
+        """Whatever struck: nothing left as no run of the protocols' models would have let it leave."""
+        if self.order is not None:
+            log = read_hand_offs(self.order.hand_offs(), lambda _, channel: str(channel))
+            assert forbidden(log) == []
 
     def check_idle(self) -> None:
         """Nothing is held, no step is counted."""
