@@ -23,6 +23,6 @@ int main(int, char** arguments) {
   std::atexit(SayWhichSchedule);
   for (uint64_t seed = first; seed < first + count; ++seed) tfwave::RunScenario(seed);
   over = true;
-  const auto changes = static_cast<unsigned long long>(tfwave::World::Instance().switches());
-  std::printf("%llu schedules, %llu changes\n", static_cast<unsigned long long>(count), changes);
+  const auto choices = static_cast<unsigned long long>(tfwave::World::Instance().choices());
+  std::printf("%llu schedules, %llu choices\n", static_cast<unsigned long long>(count), choices);
 }

@@ -25,7 +25,7 @@ void World::Run(uint64_t seed, bool hurry, const std::function<void()>& work) {
   hurry_ = hurry;
   now_ = 1;
   current_ = 0;
-  most_switches_ = switches_ + kMostSwitches;
+  most_choices_ = choices_ + kMostChoices;
   calm_ = int64_t{1} << Below(4);
   Start(work);
   if (getcontext(&outside_) != 0) Fail("no context");
@@ -115,8 +115,8 @@ bool World::PassTime() {
 
 // Contexts are made once for each fiber; from then on it is jumped to, which asks nothing of the kernel.
 void World::SwitchTo(int next) {
+  if (++choices_ > most_choices_) Fail("it goes on for ever");
   if (next == current_ && fibers_[next]->begun) return;
-  if (++switches_ > most_switches_) Fail("it goes on for ever");
   Fiber& from = *fibers_[current_];
   Fiber& to = *fibers_[next];
   current_ = next;

@@ -39,7 +39,7 @@ class World {
   bool OneOf(int64_t count) { return Below(count) == 0; }
 
   uint64_t seed() const { return seed_; }
-  int64_t switches() const { return switches_; }  // in all schedules
+  int64_t choices() const { return choices_; }  // of who runs next, in all schedules
 
  private:
   struct Fiber {
@@ -52,7 +52,7 @@ class World {
     int64_t until = 0;  // 0: no time
   };
   static constexpr int kStackBytes = 1 << 17;
-  static constexpr int kMostSwitches = 100000;  // of one schedule
+  static constexpr int kMostChoices = 100000;  // of one schedule
 
   static void Enter();
   int Next();
@@ -69,8 +69,8 @@ class World {
   int64_t calm_ = 1;  // one of so many points is a change
   bool hurry_ = false;
   int64_t now_ = 0;
-  int64_t switches_ = 0;
-  int64_t most_switches_ = 0;
+  int64_t choices_ = 0;
+  int64_t most_choices_ = 0;
   ucontext_t outside_;
 };
 
