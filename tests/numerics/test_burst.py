@@ -54,7 +54,13 @@ def furthest(found: Any, wanted: Any) -> float:
 
 
 def stepped(name: str, plan: Callable[[Any], Plan | None], samples: int = BATCH) -> tuple[float, Any, Any]:
-    """Loss, gradients, and the variables that a step changes by itself."""
+    """Loss, gradients, and the variables that a step changes by itself.
+
+    Layers get the same names each time: Grappler sorts the terms of sums by name, and another order is another
+    rounding.
+    """
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(7)
     model = made(name)
     step, batch = gradients(model, plan(model), samples)
     loss, found = step(*batch)
