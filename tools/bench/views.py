@@ -150,13 +150,17 @@ VIEWS: dict[str, tuple[View, ...]] = {
     ),
     "reduce": (
         View(
-            f"16 MiB reduced on hosts at 1 Gbit/s. {LINK}",
-            "",
+            f"Arrays reduced among hosts; the mode is their bytes. {LINK}",
+            "sizes/*",
             (
                 "given.hosts",
+                "given.rate:rate",
+                "mode",
                 "bound_seconds:time",
                 "median_seconds_of_blocks.tfwave:time",
                 "median_seconds_of_blocks.tensorflow:time",
+                "processor_seconds_of_blocks.tfwave:time",
+                "processor_seconds_of_blocks.tensorflow:time",
             ),
         ),
     ),
