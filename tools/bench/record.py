@@ -138,7 +138,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ["colocation.py", "--parts", "throughput", "--limit", "512"],
         ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
     ],
-    "burst": [["burst.py"]],
+    "burst": [["burst.py", "--repeats", "9"]],
     "background": [["background.py"]],
     "keras_fit": [["keras_fit.py"]],
     "keras_embedding": [["keras_embedding.py"]],

@@ -41,6 +41,20 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ),
         ),
     ),
+    "burst": (
+        View(
+            "A step with each layer on all of four devices of one process, beside data parallelism by hand; blocks "
+            "take turns, of their ratios the median, the least and the most.",
+            "shards",
+            (
+                "ops.by hand",
+                "ops.plan",
+                "seconds.by hand:time",
+                "seconds.plan:time",
+                "plan_over_by_hand",
+            ),
+        ),
+    ),
     "colocation": (
         View(
             f"The largest batches of pairs of models, as a share of those that running in turn allows. {POOL}",
