@@ -11,9 +11,8 @@ from tfwave.offload.captured import captured_step
 from tfwave.offload.question import Question
 from tfwave.passes.base import Transform
 from tfwave.passes.registry import find_pass
-from tfwave.plan.memory import OFFLOAD
 from tfwave.plan.plan import Plan
-from tfwave.runtime.stash import load_stash_ops, reserve_stash
+from tfwave.runtime.stash import load_stash_ops, reserve_for
 from tfwave.sizes import in_words
 
 _log = logging.getLogger("tfwave")
@@ -28,7 +27,7 @@ def refitted(job: Job, bundle: Bundle, left: int) -> Transform:
     """
     plan = refit_plan(job, bundle, left)
     load_stash_ops()
-    reserve_stash([tensor.bytes for tensor in plan.memory.away(OFFLOAD)] if plan.memory else [])
+    reserve_for(plan)
     make: Any = find_pass("fit_memory")
     return make(plan)
 

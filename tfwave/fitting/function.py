@@ -11,7 +11,6 @@ from tfwave.offload.batch import scaled
 from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.question import Question
 from tfwave.passes.registry import find_pass
-from tfwave.plan.memory import OFFLOAD
 from tfwave.plan.plan import Plan
 from tfwave.runtime.live.batches import kind_of
 from tfwave.runtime.live.grappler import in_grappler
@@ -20,7 +19,7 @@ from tfwave.runtime.live.retrace import is_function
 from tfwave.runtime.live.rows import first_rows, rows_of
 from tfwave.runtime.live.untouched import untouched
 from tfwave.runtime.pool import pool_limit
-from tfwave.runtime.stash import StashFigures, load_stash_ops, reserve_stash, stash_figures
+from tfwave.runtime.stash import StashFigures, load_stash_ops, reserve_for, stash_figures
 from tfwave.sizes import in_words, parse_size
 
 _TRACED = 2
@@ -62,7 +61,7 @@ class FittedFunction:
     def _first(self, kind: tuple[str, ...], batch: tuple[Any, ...]) -> Any:
         plan = self._planned(batch)
         instance = FunctionInstance(self._step)
-        _make_ready(plan)
+        reserve_for(plan)
         make: Any = find_pass("fit_memory")
         with untouched(self._step.get_concrete_function(*batch), only_on_error=True), in_grappler(make(plan)):
             value = instance(*batch)
@@ -128,12 +127,6 @@ def fit_memory(
         )
     load_stash_ops()
     return FittedFunction(step, wanted, sample_rows)
-
-
-def _make_ready(plan: Plan) -> None:
-    """Map what is going to be on the host: the first copy to pages that nobody has touched is slow."""
-    if plan.memory is not None:
-        reserve_stash([tensor.bytes for tensor in plan.memory.away(OFFLOAD)])
 
 
 def _at(captured: CapturedStep, times: float) -> CapturedStep:

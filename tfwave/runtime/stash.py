@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfwave.errors import EnforcerError
+from tfwave.plan.memory import OFFLOAD
+from tfwave.plan.plan import Plan
 from tfwave.runtime import native
 
 _MESSAGE_BYTES = 4096
@@ -97,6 +99,16 @@ def reserve_stash(sizes: Sequence[int]) -> None:
     """
     numbers = (ctypes.c_int64 * len(sizes))(*map(_clipped, sizes))
     _call("reserve", numbers, ctypes.c_int64(len(sizes)))
+
+
+def reserve_for(plan: Plan) -> None:
+    """As `reserve_stash`, for what a plan has on the host: copies to pages that nobody has touched are slow.
+
+    Raises:
+        EnvironmentUnsupported, EnforcerError: as `reserve_stash`.
+    """
+    if plan.memory is not None:
+        reserve_stash([tensor.bytes for tensor in plan.memory.away(OFFLOAD)])
 
 
 def trim_stash() -> None:
