@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import platformdirs
+from filelock import FileLock
 
 from tfwave.runtime.native import CACHE_VARIABLE
 
@@ -44,9 +45,11 @@ def _kept() -> Path:
 
 
 def _keep_the_latest(folder: Path) -> None:
-    programs = sorted(folder.iterdir(), key=lambda program: program.stat().st_mtime, reverse=True)
-    for old in programs[MOST_KEPT:]:
-        old.unlink(missing_ok=True)
+    """One process at a time; what is being compiled has a suffix."""
+    with FileLock(folder / "kept.lock"):
+        programs = [program for program in folder.iterdir() if not program.suffix]
+        for old in sorted(programs, key=lambda program: program.stat().st_mtime, reverse=True)[MOST_KEPT:]:
+            old.unlink()
 
 
 @cache

@@ -6,10 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "../check.h"
+#include "../sequencer_test.h"
 #include "hand_off_log.h"
 #include "scenario.h"
-#include "sequencer.h"
 #include "world.h"
 
 namespace tfwave {
@@ -21,14 +20,11 @@ constexpr double kDeadlineSeconds = 1e-3;
 
 enum Fault { kNone, kReleaseStep, kReleaseAll, kReinstall, kUninstall, kOffAndOn, kLostReceipt, kFaults };
 
-std::string Edge(int rank) { return "edge_" + std::to_string(rank) + "_v"; }
-
 const std::shared_ptr<const Plans>& Planned() {
   static const std::shared_ptr<const Plans> plans = [] {
     std::vector<PlanRow> rows;
-    for (int rank = 0; rank < kRanks; ++rank) rows.push_back({"ps", "w", Edge(rank), "", kWindow});
-    std::string error;
-    return Plans::Make({""}, rows, &error);
+    for (int rank = 0; rank < kRanks; ++rank) rows.push_back({"ps", Destination(0), Edge(rank), "", kWindow});
+    return Make({""}, rows);
   }();
   return plans;
 }
@@ -115,10 +111,9 @@ class Job {
     World& world = World::Instance();
     std::vector<int> ranks = {0, 1, 2, 3};
     for (int64_t i = kRanks; i > 1; --i) std::swap(ranks[i - 1], ranks[world.Below(i)]);
-    static const std::string source = "ps", destination = "w";
     for (const int rank : ranks) {
       const int64_t bytes = 1 + world.Below(kWindow + 8);  // some are larger than the window
-      sequencer_.Arrive({step, source, destination, Edge(rank), bytes, false},
+      sequencer_.Arrive(At(step, 0, rank, bytes),
                         [this, step, rank, bytes](Receipt receipt) { Leave({step, rank}, bytes, std::move(receipt)); });
     }
   }

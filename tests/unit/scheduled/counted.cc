@@ -6,10 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "../check.h"
+#include "../sequencer_test.h"
 #include "hand_off_log.h"
 #include "scenario.h"
-#include "sequencer.h"
 #include "world.h"
 
 namespace tfwave {
@@ -21,26 +20,10 @@ constexpr int64_t kLongNanos = 10'000'000;  // ten deadlines
 
 enum Fault { kNone, kReleaseStep, kReleaseAll, kReinstall, kUninstall, kOffAndOn, kDropGraph, kLostTransfer, kFaults };
 
-std::string Destination(int channel) { return channel == 0 ? "w0" : "w1"; }
-std::string Edge(int rank) { return "edge_" + std::to_string(rank) + "_v"; }
-
-std::shared_ptr<const Plans> PlansOf(int ranks) {
-  std::vector<PlanRow> rows;
-  for (int channel = 0; channel < kChannels; ++channel) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      rows.push_back({"ps", Destination(channel), Edge(rank)});
-      rows.back().channel = channel;
-    }
-  }
-  std::string error;
-  auto plans = Plans::Make({""}, rows, &error);
-  CHECK(plans);
-  return plans;
-}
-
 // The plans of all schedules: they never change.
 const std::shared_ptr<const Plans>& Planned(int ranks) {
-  static const std::vector<std::shared_ptr<const Plans>> plans = {PlansOf(1), PlansOf(2), PlansOf(3), PlansOf(4)};
+  static const std::vector<std::shared_ptr<const Plans>> plans = {
+      MakePlan(kChannels, 1), MakePlan(kChannels, 2), MakePlan(kChannels, 3), MakePlan(kChannels, 4)};
   return plans[ranks - 1];
 }
 
@@ -124,8 +107,7 @@ class Job {
 
   void Arrive(const Sent& sent) {
     const auto& [step, channel, rank] = sent;
-    static const std::string source = "ps", destinations[] = {Destination(0), Destination(1)};
-    sequencer_.Arrive({step, source, destinations[channel], Edge(rank), 8, false}, [this, sent](const Receipt&) {
+    sequencer_.Arrive(At(step, channel, rank), [this, sent](const Receipt&) {
       order_.push_back(sent);
       ++left_[sent];
       World::Instance().Point();
