@@ -1,5 +1,6 @@
 """Where jobs of a pool stand: written whole or not at all, and refused by name where it is not whole."""
 
+import ctypes
 import json
 import random
 from collections.abc import Iterator, Mapping
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.damage import damaged
+from tests.unit.native_ledger import native_ledger
+from tests.unit.native_program import needs_compiler
 from tests.unit.test_files import files_of_at_most
 from tfwave.colocate.checkpoints import Checkpoints, Standing
 from tfwave.colocate.job import Job, SessionStep
@@ -166,9 +169,15 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         Checkpoints(tmp_path / "file", LIMIT)
 
 
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return native_ledger(tmp_path_factory.mktemp("ledger"))
+
+
 @pytest.fixture
-def sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sharing]:
-    """Of a pool in which TensorFlow has nothing."""
+def sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: ctypes.CDLL) -> Iterator[Sharing]:
+    """Of a pool in which TensorFlow has nothing, as it is not there."""
+    monkeypatch.setattr("tfwave.runtime.native.load", lambda: ledger)
     for module in ("room", "sharing"):
         monkeypatch.setattr(f"tfwave.colocate.{module}.pool_in_use", lambda: 0)
     found = Sharing(LIMIT, None, Checkpoints(tmp_path, LIMIT))
@@ -183,6 +192,7 @@ def life_of(name: str, text: str, sharing: Sharing) -> Life:
     return life
 
 
+@needs_compiler
 def test_a_job_of_which_a_step_failed_stays_as_it_was(sharing: Sharing, tmp_path: Path) -> None:
     """What that step had changed until then is known to nobody; nor is that of one that is under way."""
     life = life_of("a", "a1", sharing)
@@ -195,6 +205,7 @@ def test_a_job_of_which_a_step_failed_stays_as_it_was(sharing: Sharing, tmp_path
     assert texts(tmp_path, "a") == {"a": (1, "a1")}
 
 
+@needs_compiler
 def test_a_job_that_is_not_read_yet_is_not_written(sharing: Sharing, tmp_path: Path) -> None:
     first = life_of("a", "a1", sharing)
     first.make(abs, (1,))
@@ -206,6 +217,7 @@ def test_a_job_that_is_not_read_yet_is_not_written(sharing: Sharing, tmp_path: P
     assert (early.state.text, early.steps, early.resumed_after) == ("a1", 1, 1)
 
 
+@needs_compiler
 def test_a_job_goes_on_behind_the_batches_of_its_steps(sharing: Sharing) -> None:
     first = life_of("a", "a1", sharing)
     for _ in range(3):
@@ -220,6 +232,7 @@ def test_a_job_goes_on_behind_the_batches_of_its_steps(sharing: Sharing) -> None
     assert (taken, again.steps, again.error) == ([3, 4], 5, None)
 
 
+@needs_compiler
 def test_a_job_whose_steps_go_on_while_it_is_written_is_not_saved(sharing: Sharing, tmp_path: Path) -> None:
     life = life_of("a", "a", sharing)
     assert isinstance(life.state, Text)

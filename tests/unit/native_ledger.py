@@ -1,0 +1,29 @@
+"""The native ledger as a library without TensorFlow: what a pool's Python asks, in a process that has none."""
+
+import ctypes
+from pathlib import Path
+
+from tests.unit.compiled import compiled
+from tests.unit.native_program import COMPILER, NATIVE
+
+SOURCES = (
+    "*_log.cc",
+    "copy_thread.cc",
+    "edge_index.cc",
+    "footprint.cc",
+    "ledger*.cc",
+    "pacer.cc",
+    "priority_*.cc",
+)
+SOURCES += ("sequencer*.cc", "shallow_sockets.cc", "stash.cc", "table.cc")
+"""The ledger, and what lies beside it in a process."""
+
+
+def native_ledger(directory: Path) -> ctypes.CDLL:
+    """What `native.load` gives, of which only the ledger is there; the directory is for its source."""
+    sources = [path for pattern in SOURCES for path in sorted(NATIVE.glob(pattern))]
+    joined = directory / "joined.cc"
+    joined.write_text("".join(f'#include "{path}"\n' for path in sources))
+    library = compiled([str(COMPILER), "-std=c++17", "-O0", "-fPIC", "-shared", "-pthread"], NATIVE, joined)
+    assert library, "it does not compile: the compiler's words are above"
+    return ctypes.CDLL(str(library))
