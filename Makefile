@@ -43,7 +43,7 @@ test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes),
 	@rm .faults.json
 
 test-long: .venv/.ready ## run the tests of large networks at their full width
-	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all channels)'
+	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all blocks and channels)'
 	@TFWAVE_TEST_SHARE=1 $(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup --no-loadscope-reorder
 
 check: .venv/.ready ## lint, format, types, layers: changes nothing

@@ -8,7 +8,7 @@ from importlib import import_module
 from tests.numerics.corpus.sample import Array, Sample
 
 SHARE = int(os.environ.get("TFWAVE_TEST_SHARE", "8"))
-"""One in so many channels of the large networks is left: the same ops and edges. `make test-long` keeps all."""
+"""One in so many channels of the large networks is left, and two blocks of a kind. `make test-long` keeps all."""
 
 Builder = Callable[[], Sample]
 
