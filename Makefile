@@ -52,7 +52,7 @@ fuzz: .venv/.ready ## a million tensors under sanitizers, then SEEDS of damaged 
 	@echo '== pytest: storms of a million hand-offs'
 	@TFWAVE_TEST_HAND_OFFS=1000000 TFWAVE_TEST_SEED=$(SEED) $(PYTEST) tests/unit/test_storm.py
 	@echo '== fuzz'
-	@.venv/bin/python -m tools.fuzz --seeds $(SEEDS) --minutes $(MINUTES)
+	@.venv/bin/python tools/fuzz.py --seeds $(SEEDS) --minutes $(MINUTES)
 
 check: .venv/.ready ## lint, format, types, layers: changes nothing
 	@echo '== ruff check'

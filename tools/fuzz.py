@@ -1,80 +1,79 @@
-"""Break things with damaged graphs, SavedModels, plans, bundles and commands, one a seed; say which seeds did.
+"""Fuzz tfwave for some minutes: graphs, pipelines, files and commands; the checks are those of tests/fuzz.
 
-python -m tools.fuzz                                    a million seeds, at most an hour
-python -m tools.fuzz --first 4711 --seeds 1 --jobs 1    one seed again
+python tools/fuzz.py [--minutes 10] [--seeds 1000000] [--seed 0] [--only SEED]
 
-Each may take some seconds of CPU time, and a process 4 GiB. Exit code 1 if something broke: keep what broke it in
-tests/fuzz/crashers.
+It may take 4 GiB. Prints each new kind of failure once, with the seed that shows it again (--only); exit code 1 if
+there was any.
 """
 
 import argparse
+import random
 import resource
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from itertools import islice
-from multiprocessing import get_context
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.fuzz.invariants import Hang
-from tests.fuzz.kinds import check
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.fuzz.files import check_commands
+from tests.fuzz.invariants import Hang, check_graph, check_text
+from tests.fuzz.strategies import any_graph, any_pipeline
+
+ROOT = Path(__file__).resolve().parents[1]
 MEMORY = 4 << 30
-A_PIECE = 200
-"""Seeds that a process takes at once."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Try all seeds, or as many as there is time for."""
+    """Run seed after seed until the time is up."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=1_000_000)
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--jobs", type=int, default=2)
-    given = parser.parse_args(arguments)
-    broke, tried = 0, 0
-    pieces = iter(range(given.first, given.first + given.seeds, A_PIECE))
-    end = time.monotonic() + 60 * given.minutes
-    with ProcessPoolExecutor(given.jobs, get_context("spawn"), _limit) as pool:
-        ends = given.first + given.seeds
-        while begun := [
-            pool.submit(tried_of, at, min(at + A_PIECE, ends)) for at in islice(pieces, given.jobs * 4)
-        ]:
-            for failures, seeds in results(begun):
-                tried += seeds
-                broke += len(failures)
-                for failure in failures:
-                    print(failure, flush=True)
-            if time.monotonic() > end:
-                break
-    print(f"{tried:,} seeds from {given.first:,} on, {broke} broke something")
-    sys.exit(bool(broke))
-
-
-def results(begun: Sequence[Future[tuple[list[str], int]]]) -> Iterator[tuple[list[str], int]]:
-    """Of each piece what it found, as they end."""
-    return (done.result() for done in as_completed(begun))
-
-
-def tried_of(first: int, behind: int) -> tuple[list[str], int]:
-    """What the seeds of a piece broke, each with its trace; and how many they are."""
-    failures: list[str] = []
-    for seed in range(first, behind):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                check(seed, Path(folder))
-            except (Exception, Hang):
-                failures.append(f"seed {seed}:\n{traceback.format_exc(limit=-6)}")
-    return failures, behind - first
-
-
-def _limit() -> None:
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seeds", type=int, default=1_000_000, help="At most so many.")
+    parser.add_argument("--seed", type=int, default=0, help="The first seed.")
+    parser.add_argument("--only", type=int, help="Run this seed, with its traceback.")
+    options = parser.parse_args(arguments)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if options.only is not None:
+        run(options.only)
+        return
+    found: Counter[str] = Counter()
+    end, seed = time.monotonic() + options.minutes * 60, options.seed
+    while time.monotonic() < end and seed < options.seed + options.seeds:
+        failure = _failure(seed)
+        if failure and not found[failure]:
+            print(f"seed {seed}: {failure}", flush=True)
+        found[failure] += 1
+        seed += 1
+    good = found.pop("", 0)
+    print(f"{seed - options.seed} seeds: {good} good, {found.total()} failures of {len(found)} kinds")
+    sys.exit(bool(found))
+
+
+def run(seed: int) -> None:
+    """All checks with one seed."""
+    rng = random.Random(seed)
+    graph = any_graph(rng)
+    check_graph(rng, graph, any_graph(rng))
+    check_text(any_pipeline(rng, graph))
+    with tempfile.TemporaryDirectory() as folder:
+        check_commands(rng, Path(folder))
+
+
+def _failure(seed: int) -> str:
+    """What went wrong and where; empty if nothing did."""
+    try:
+        run(seed)
+    except (Exception, Hang) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if frame.filename.startswith(str(ROOT))][-1]
+        text = str(error)[:100] if isinstance(error, AssertionError) else ""
+        return f"{type(error).__name__} at {own.filename}:{own.lineno} {text}"
+    return ""
 
 
 if __name__ == "__main__":

@@ -8,14 +8,16 @@ from google.protobuf import text_format
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.containers import some_graph
+from tests.fuzz.damage import any_field
 from tests.fuzz.files import check_commands
-from tests.fuzz.invariants import check_graph
-from tests.fuzz.kinds import KINDS
-from tests.fuzz.strategies import good_graph
+from tests.fuzz.invariants import attempt, check_graph, check_text
+from tests.fuzz.strategies import any_graph, any_pipeline, good_graph
 from tfwave.errors import TfwaveError
 from tfwave.graph.item import GraphItem
+from tfwave.graph.saved_model import SavedModelDirectory
 from tfwave.graph.verify import verify
-from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.proto.tensorflow_pb2 import GraphDef, MetaGraphDef, SavedModel
 
 CRASHERS = sorted((Path(__file__).parent / "crashers").glob("*.pbtxt"))
 
@@ -26,15 +28,27 @@ SMALL = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-IN_MEMORY = [kind for kind in KINDS if kind != "command"]
 RANDOM = st.randoms(use_true_random=False)
 
 
 @SMALL
 @given(RANDOM)
-@pytest.mark.parametrize("kind", IN_MEMORY)
-def test_any_input(kind: str, rng: random.Random) -> None:
-    KINDS[kind](rng, Path())
+def test_any_graph(rng: random.Random) -> None:
+    check_graph(rng, any_graph(rng), any_graph(rng))
+
+
+@SMALL
+@given(RANDOM)
+def test_any_nested_field(rng: random.Random) -> None:
+    meta = MetaGraphDef(graph_def=some_graph())
+    meta.MergeFromString(any_field(rng))
+    attempt(lambda: SavedModelDirectory.of(Path("m"), SavedModel(meta_graphs=[meta])))
+
+
+@SMALL
+@given(RANDOM)
+def test_any_pipeline_text(rng: random.Random) -> None:
+    check_text(any_pipeline(rng, good_graph(rng)))
 
 
 @pytest.mark.parametrize("seed", range(150))
