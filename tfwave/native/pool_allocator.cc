@@ -42,8 +42,8 @@ tensorflow::BFCAllocator::Options OneRegion(int64_t limit) {
 }
 
 // TensorFlow 2.19 tells the name of the op that allocates as a C string, if at all; later ones as a view.
-std::string_view Named(const char* op) { return op == nullptr ? std::string_view() : op; }
-std::string_view Named(absl::string_view op) { return {op.data(), op.size()}; }
+[[maybe_unused]] std::string_view Named(const char* op) { return op == nullptr ? std::string_view() : op; }
+[[maybe_unused]] std::string_view Named(absl::string_view op) { return {op.data(), op.size()}; }
 
 }  // namespace
 
