@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-faults test-long check wheel docs bench measured goldens mutants kills ops protos \
+.PHONY: help demo test test-fast test-faults test-long fuzz check wheel docs bench measured goldens mutants kills ops protos \
 	clean distclean
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
@@ -11,6 +11,8 @@ MEASURES := $(patsubst %,tests/cluster/test_%.py,ack_window demo network)
 WIDE := $(patsubst %,tests/numerics/test_%.py,corpus cut_corpus rewrites)
 FAULT_STEPS ?= 500
 SEED ?= 1
+SEEDS ?= 1000000
+MINUTES ?= 60
 PIP := .venv/bin/python -m pip --disable-pip-version-check install -q --no-deps
 
 help: ## say what there is to make
@@ -45,6 +47,12 @@ test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes),
 test-long: .venv/.ready ## run the tests of large networks at their full width
 	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all blocks and channels)'
 	@TFWAVE_TEST_SHARE=1 $(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup --no-loadscope-reorder
+
+fuzz: .venv/.ready ## a million tensors under sanitizers, then SEEDS of damaged input, at most MINUTES (60) of them
+	@echo '== pytest: storms of a million hand-offs'
+	@TFWAVE_TEST_HAND_OFFS=1000000 TFWAVE_TEST_SEED=$(SEED) $(PYTEST) tests/unit/test_storm.py
+	@echo '== fuzz'
+	@.venv/bin/python tools/fuzz.py --seeds $(SEEDS) --minutes $(MINUTES)
 
 check: .venv/.ready ## lint, format, types, layers: changes nothing
 	@echo '== ruff check'

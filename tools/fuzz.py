@@ -1,12 +1,14 @@
 """Fuzz tfwave for some minutes: graphs, pipelines, files and commands; the checks are those of tests/fuzz.
 
-python tools/fuzz.py [--minutes 10] [--seed 0] [--only SEED]
+python tools/fuzz.py [--minutes 10] [--seeds 1000000] [--seed 0] [--only SEED]
 
-Prints each new kind of failure once, with the seed that shows it again (--only); exit code 1 if there was any.
+It may take 4 GiB. Prints each new kind of failure once, with the seed that shows it again (--only); exit code 1 if
+there was any.
 """
 
 import argparse
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -22,6 +24,7 @@ from tests.fuzz.invariants import Hang, check_graph, check_text
 from tests.fuzz.strategies import any_graph, any_pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
+MEMORY = 4 << 30
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -30,15 +33,17 @@ def main(arguments: Sequence[str]) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seeds", type=int, default=1_000_000, help="At most so many.")
     parser.add_argument("--seed", type=int, default=0, help="The first seed.")
     parser.add_argument("--only", type=int, help="Run this seed, with its traceback.")
     options = parser.parse_args(arguments)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     if options.only is not None:
         run(options.only)
         return
     found: Counter[str] = Counter()
     end, seed = time.monotonic() + options.minutes * 60, options.seed
-    while time.monotonic() < end:
+    while time.monotonic() < end and seed < options.seed + options.seeds:
         failure = _failure(seed)
         if failure and not found[failure]:
             print(f"seed {seed}: {failure}", flush=True)

@@ -69,7 +69,8 @@ def test_without_namespaces_the_hook_paces_the_link(short_path, monkeypatch):
     assert result.figures["ordered"].median_seconds >= sizes / (200e6 / 8) * 0.9
 
 
-def test_ctrl_c_leaves_no_process_and_no_namespace(short_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_it_leaves_no_process_and_no_namespace(short_path, number):
     command = [sys.executable, "-m", "tfwave", "demo", "--model", "MobileNet", "--image", "64", "-o"]
     demo = subprocess.Popen(
         [*command, str(short_path / "run")],
@@ -85,7 +86,7 @@ def test_ctrl_c_leaves_no_process_and_no_namespace(short_path):
     time.sleep(4)
     children = descendants(demo.pid)
     assert children
-    demo.send_signal(signal.SIGINT)
+    demo.send_signal(number)
     demo.communicate(timeout=30)
     assert demo.returncode not in (0, 2)
     assert not [pid for pid in children if Path("/proc", str(pid)).exists()]

@@ -190,10 +190,11 @@ def holder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Held]:
         it.kill()
 
 
-def test_an_interrupt_ends_tasks_and_network(holder: Held) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
+def test_who_is_told_to_end_ends_tasks_and_network(holder: Held, number: int, code: int) -> None:
     process, pids = holder
-    process.send_signal(signal.SIGINT)
-    process.wait(SECONDS)
+    process.send_signal(number)
+    assert process.wait(SECONDS) == code
     assert not any(map(is_alive, pids))
     assert WHY_NOT or not ours(process.pid)
 

@@ -4,6 +4,7 @@ Prints as JSON what struck, and how the bad job ended.
 """
 
 import json
+import math
 import random
 import sys
 import threading
@@ -16,7 +17,7 @@ import numpy as np
 
 from tests.numerics.colocated_jobs import BATCH, Trained, batches, losses
 from tfwave.colocate import Handle, Job, Pool
-from tfwave.runtime.pool import pool_in_use
+from tfwave.runtime.pool import pool_in_use, pool_limit
 
 import tensorflow as tf  # isort: skip  (after its pool was limited)
 
@@ -26,6 +27,10 @@ GOOD_STEPS = 8
 STAYS_ON = 4
 """Steps that the one that stays has to make while a bad one hangs."""
 HANGS_SECONDS = 60.0
+LEFT, PIECE, LEAST_PIECE = 2 << 20, 1 << 20, 1 << 16
+"""Bytes: of a full pool; and of what it is filled with, at most and at least."""
+FULL_SECONDS = 0.2
+"""A step that finds no memory fails after ten seconds: TensorFlow's own patience."""
 NAME = "bad"
 
 
@@ -69,12 +74,44 @@ def hanging(data: list[np.ndarray], stays: Handle) -> Job:
     return Job(NAME, step, data)
 
 
-FAULTS: dict[str, Callable[[list[np.ndarray], Handle], Job]] = {
+def exhausting(data: list[np.ndarray], stays: Handle) -> Job:
+    """A step asks at last for more than the whole pool: TensorFlow looks for it in vain, then the step fails."""
+    trained, called = Trained(2), [0]
+
+    def asked() -> np.int64:
+        called[0] += 1
+        return np.int64(pool_limit() if called[0] == GOOD_STEPS else 1)
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        taken = tf.fill([tf.numpy_function(asked, [], tf.int64)], 0.0)
+        return trained._step(batch) + tf.reduce_sum(taken)
+
+    return Job(NAME, step, data)
+
+
+def full_for_a_while() -> None:
+    """What is left of TensorFlow's pool is taken by nobody's job, and is not enough for a step."""
+    taken: list[Any] = []
+    end = math.inf
+    while time.monotonic() < end:
+        free = pool_limit() - pool_in_use() - LEFT
+        if free >= LEAST_PIECE:
+            taken.append(tf.fill([min(free // 4, PIECE) // 4], 0.0))
+        elif end == math.inf:
+            end = time.monotonic() + FULL_SECONDS
+        else:
+            threading.Event().wait(0.001)
+
+
+JOBS: dict[str, Callable[[list[np.ndarray], Handle], Job]] = {
     "a job's data raise": raising,
     "a job's NaN check fails": failing,
     "a job takes more memory than it told": growing,
+    "a job asks for more than the pool": exhausting,
     "a job hangs in a step": hanging,
 }
+FULL = "the pool is full for a while"
 
 
 def after(handle: Handle, steps: int) -> None:
@@ -83,6 +120,15 @@ def after(handle: Handle, steps: int) -> None:
     while handle.steps < steps and not handle.ended:
         assert time.monotonic() < end, f"the job '{handle.name}' hangs at {handle.steps} steps"
         threading.Event().wait(0.005)
+
+
+def struck(fault: str, pool: Pool, data: list[np.ndarray], stays: Handle) -> str:
+    """With which error the bad job ended, if there was one."""
+    if fault == FULL:
+        full_for_a_while()
+        return ""
+    bad = pool.add(JOBS[fault](data, stays)).result(HANGS_SECONDS)
+    return type(bad.error).__name__ if bad.error else ""
 
 
 def main() -> None:
@@ -95,9 +141,8 @@ def main() -> None:
         stays = pool.add(Job("stays", trained.step, fed))
         after(stays, GOOD_STEPS)
         while not stays.ended:
-            for fault in chance.sample(list(FAULTS), len(FAULTS)):
-                bad = pool.add(FAULTS[fault](fed[:GOOD_STEPS], stays)).result(HANGS_SECONDS)
-                found.append((fault, type(bad.error).__name__ if bad.error else ""))
+            for fault in chance.sample([*JOBS, FULL], len(JOBS) + 1):
+                found.append((fault, struck(fault, pool, fed[:GOOD_STEPS], stays)))
     result = stays.result()
     said = {
         "faults": found,

@@ -24,7 +24,12 @@ _NO_RANDOM_ADDRESSES = ("setarch", "-R")  # under which ThreadSanitizer finds th
 
 
 def assert_holds(
-    directory: Path, patterns: Iterable[str], tests: Sequence[Path], seconds: float, sanitizer: str
+    directory: Path,
+    patterns: Iterable[str],
+    tests: Sequence[Path],
+    seconds: float,
+    sanitizer: str,
+    *arguments: str,
 ) -> None:
     """Compile the native sources and the tests with a sanitizer and without a warning, and run them.
 
@@ -36,7 +41,7 @@ def assert_holds(
     joined.write_text("".join(f'#include "{path}"\n' for path in (*sources, *tests)))
     program = compiled(_command(sanitizer), NATIVE, joined)
     assert program, "it does not compile: the compiler's words are above"
-    result = _run([*start, str(program)], seconds)
+    result = _run([*start, str(program), *arguments], seconds)
     assert (result.returncode, result.stdout) == (0, "all hold\n"), result.stderr
 
 

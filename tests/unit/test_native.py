@@ -81,6 +81,15 @@ def test_a_compiler_error_is_named_with_its_log(sources: Path) -> None:
     assert "nothing" in log.read_text()
 
 
+@pytest.mark.parametrize("two", ["int two() { return nothing; }\n", 'extern "C" int one() { return 2; }\n'])
+def test_a_build_that_fails_leaves_its_log_alone(sources: Path, tmp_path: Path, two: str) -> None:
+    """Whether compiling or linking fails, in the folder that the next build will use."""
+    (sources / "two.cc").write_text(two)
+    with pytest.raises(EnforcerError):
+        native.ensure_built()
+    assert {path.name for path in tmp_path.glob("cache/*/*")} == {"build.log", ".lock"}
+
+
 def test_what_does_not_work_is_not_kept(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(library: Path) -> None:
         assert ctypes.CDLL(str(library)).one() == 1

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.test_native import no_compilers, prepare
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.files import sha256_of
 from tfwave.runtime import native, trial
 
 VERSION = "2.20.0"
@@ -79,6 +80,16 @@ def test_a_prebuilt_library_is_taken_without_a_compiler(
     assert native.ensure_built() == native.find_built() == native.Library(prebuilt, "prebuilt")
     assert str(native.find_built()) == f"prebuilt: {prebuilt}"
     assert tried == [prebuilt]
+
+
+def test_its_digest_is_taken_once_at_each_look(
+    prebuilt: Path, tried: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Path] = []
+    monkeypatch.setattr(native, "sha256_of", lambda path: taken.append(path) or sha256_of(path))
+    for looks in (1, 2):
+        assert native.ensure_built().path == prebuilt
+        assert taken == [prebuilt] * looks
 
 
 def test_it_is_tried_once_with_each_wheel_of_tensorflow(

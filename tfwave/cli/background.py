@@ -1,7 +1,5 @@
 """`tfwave background`: a training that takes only what all others leave."""
 
-import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +7,7 @@ import typer
 
 from tfwave.colocate.background import python_command
 from tfwave.runtime.background import BackgroundProcess
+from tfwave.runtime.termination import exit_on_sigterm
 from tfwave.sizes import parse_size
 
 
@@ -33,10 +32,10 @@ def background_command(
       tfwave background --memory 512MiB train.py
     """
     command = python_command([script, *context.args])
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    process = BackgroundProcess(command, None if memory is None else parse_size(memory))
-    try:
-        code = process.wait()
-    finally:
-        process.end()
+    with exit_on_sigterm():
+        process = BackgroundProcess(command, None if memory is None else parse_size(memory))
+        try:
+            code = process.wait()
+        finally:
+            process.end()
     raise typer.Exit(code)

@@ -13,6 +13,7 @@ from typing import Self
 from tfwave.demo import namespaces
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime.ports import reserved_ports
+from tfwave.runtime.termination import exit_on_sigterm
 
 LOOPBACK = "127.0.0.1"
 MAX_HOSTS = 250
@@ -24,7 +25,10 @@ _TRIAL = (("a", "b"), 1e6)
 
 
 class Network(ABC):
-    """Hosts that reach each other at a given rate; a context manager: exists between enter and exit."""
+    """Hosts that reach each other at a given rate; a context manager: exists between enter and exit.
+
+    In between SIGTERM ends this process as `sys.exit` does, where it would end it: nothing of the network stays.
+    """
 
     description: str
     """What keeps the rate, in words."""
@@ -44,6 +48,7 @@ class Network(ABC):
         _check(hosts, bits_per_second)
         self.hosts = tuple(hosts)
         self.bits_per_second = bits_per_second
+        self._held = ExitStack()
 
     @abstractmethod
     def address(self, host: str) -> str:
@@ -58,12 +63,13 @@ class Network(ABC):
         """TCP ports on which nothing listens on the host; none is given twice."""
 
     def __enter__(self) -> Self:
+        self._held.enter_context(exit_on_sigterm())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        return None
+        self._held.close()
 
     def _index(self, host: str) -> int:
         if host not in self.hosts:
@@ -117,17 +123,12 @@ class NamespaceNetwork(Network):
         Raises:
             EnvironmentUnsupported: this machine cannot; `available` says so beforehand.
         """
-        try:
+        super().__enter__()
+        with self._held as held:
+            held.callback(self._remove)
             self._build()
-        except BaseException:
-            self._remove()
-            raise
+            self._held = held.pop_all()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._remove()
 
     def _build(self) -> None:
         namespaces.sweep(self._prefix)
@@ -143,7 +144,7 @@ class NamespaceNetwork(Network):
         names = [*map(self._namespace, self.hosts), self._prefix + _SWITCH]
         try:
             namespaces.delete(names)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             namespaces.delete(names)
             raise
 
@@ -160,7 +161,6 @@ class LoopbackNetwork(Network):
         super().__init__(hosts, bits_per_second)
         self.description = f"hook's token bucket (no network namespaces: {why})"
         self.pacing_bytes_per_second = bits_per_second / 8
-        self._held = ExitStack()
 
     def address(self, host: str) -> str:
         self._index(host)
@@ -173,9 +173,6 @@ class LoopbackNetwork(Network):
     def free_ports(self, host: str, count: int) -> list[int]:
         self._index(host)
         return self._held.enter_context(reserved_ports(count))
-
-    def __exit__(self, *_: object) -> None:
-        self._held.close()
 
 
 def open_network(hosts: Sequence[str], bits_per_second: float) -> Network:

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "tsl/profiler/lib/scoped_memory_debug_annotation.h"
 
 namespace tfwave {
@@ -38,6 +40,10 @@ tensorflow::BFCAllocator::Options OneRegion(int64_t limit) {
   options.fragmentation_fraction = static_cast<double>(PlannedPool::kAlignment) / limit;
   return options;
 }
+
+// TensorFlow 2.19 tells the name of the op that allocates as a C string, if at all; later ones as a view.
+[[maybe_unused]] std::string_view Named(const char* op) { return op == nullptr ? std::string_view() : op; }
+[[maybe_unused]] std::string_view Named(absl::string_view op) { return {op.data(), op.size()}; }
 
 }  // namespace
 
@@ -130,8 +136,7 @@ bool PoolAllocator::IsPlanned(const void* pointer) const {
 void* PoolAllocator::TakePlanned(size_t alignment, size_t bytes) {
   if (alignment > static_cast<size_t>(PlannedPool::kAlignment)) return nullptr;
   const auto& annotation = tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation();
-  const int64_t offset =
-      planned_.Take({annotation.pending_op_name.data(), annotation.pending_op_name.size()}, bytes);
+  const int64_t offset = planned_.Take(Named(annotation.pending_op_name), bytes);
   if (offset == PlannedPool::kElsewhere) return nullptr;
   Count(planned_.BytesAt(offset), 0);
   return region_.load() + offset;

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,26 +82,35 @@ def toolchain(compiler: Compiler, sources: Path) -> Toolchain:
 
 
 def build(tools: Toolchain, sources: Sequence[Path], library: Path, progress: Progress) -> None:
-    """Compile sources at the same time, and link them; beside the library lies the log.
+    """Compile sources at the same time, and link them; beside the library lies the log, and nothing else.
 
     Raises:
         EnforcerError: the compiler failed (names the full log).
     """
-    total = len(sources) + 1
     objects = [library.parent / f"{source.stem}.o" for source in sources]
     log = library.parent / LOG
     log.write_text("")
+    try:
+        _compile_all(tools, dict(zip(sources, objects, strict=True)), log, progress)
+        _run([tools.compiler.path, "-shared", "-o", str(library), *map(str, objects), *tools.link_flags], log)
+    finally:
+        for path in objects:
+            path.unlink(missing_ok=True)
+
+
+def _compile_all(tools: Toolchain, objects: Mapping[Path, Path], log: Path, progress: Progress) -> None:
+    """Make of each source its object; behind one that fails, no other is begun."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         jobs = {
             pool.submit(_run, [*tools.compile_command(), "-c", str(s), "-o", str(o)], log): s.name
-            for s, o in zip(sources, objects, strict=True)
+            for s, o in objects.items()
         }
-        for done, job in enumerate(as_completed(jobs), 1):
-            job.result()
-            progress(done, total, jobs[job])
-    _run([tools.compiler.path, "-shared", "-o", str(library), *map(str, objects), *tools.link_flags], log)
-    for path in objects:
-        path.unlink()
+        try:
+            for done, job in enumerate(as_completed(jobs), 1):
+                job.result()
+                progress(done, len(jobs) + 1, jobs[job])
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _tensorflow_flags() -> tuple[list[str], list[str]]:

@@ -94,7 +94,7 @@ def find_built() -> Library | None:
     fault = _fault(prebuilt, folder)
     if not fault:
         return _guarded(Library(prebuilt / _LIBRARY, "prebuilt"))
-    if _is_intact(folder):
+    if _digest_if_intact(folder):
         return _guarded(Library(folder / _LIBRARY, "cached", fault))
     return None
 
@@ -129,14 +129,14 @@ def _fault(prebuilt: Path, cached: Path) -> str:
     which = f"prebuilt library for TensorFlow {tensorflow_version()}"
     if not (prebuilt / _LIBRARY).is_file():
         return f"no {which} came with tfwave"
-    if not _is_intact(prebuilt):
+    digest = _digest_if_intact(prebuilt)
+    if digest is None:
         return f"the {which} is damaged"
-    return _verdict(prebuilt / _LIBRARY, cached / _VERDICT)
+    return _verdict(prebuilt / _LIBRARY, digest, cached / _VERDICT)
 
 
-def _verdict(library: Path, kept: Path) -> str:
-    """What a trial of the library says, or said before; empty if all is well."""
-    digest = sha256_of(library)
+def _verdict(library: Path, digest: str, kept: Path) -> str:
+    """What a trial of the library with this digest says, or said before; empty if all is well."""
     if kept.is_file() and kept.read_text().startswith(f"{digest}\n"):
         return kept.read_text().partition("\n")[2]
     why = _tried(library, digest)
@@ -169,7 +169,7 @@ def _build_once(progress: Progress) -> Library:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
-            if not _is_intact(folder):
+            if not _digest_if_intact(folder):
                 _build(folder, compiler, progress)
     except Timeout as err:
         raise EnforcerError(
@@ -225,10 +225,13 @@ def _sources(pattern: str) -> list[Path]:
     return sorted(_SOURCES.glob(pattern))
 
 
-def _is_intact(folder: Path) -> bool:
-    """Whether the library is whole: loading half of one would end the process."""
-    library, digest = folder / _LIBRARY, folder / _DIGEST
-    return library.is_file() and digest.is_file() and digest.read_text() == sha256_of(library)
+def _digest_if_intact(folder: Path) -> str | None:
+    """The library's digest, if it is whole: loading half of one would end the process."""
+    library, kept = folder / _LIBRARY, folder / _DIGEST
+    if not (library.is_file() and kept.is_file()):
+        return None
+    digest = sha256_of(library)
+    return digest if digest == kept.read_text() else None
 
 
 def _guarded(library: Library) -> Library:
