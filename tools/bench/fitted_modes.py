@@ -3,4 +3,4 @@
 MODELS = ("resnet", "vgg", "bert", "inception", "unet", "lstm")
 PLANNED = ("order", "offload", "recompute", "both")
 """By a plan of `tfwave fit`."""
-WAYS = ("plain", *PLANNED, "halved", "grappler")
+WAYS = ("plain", *PLANNED, "halved", "grappler", "recompute_grad")

@@ -1,10 +1,11 @@
 """The largest batch of a training step in a limited pool: plain, made to fit, and by what TensorFlow offers.
 
 The ways: `plain`; `order`, `offload`, `recompute`, `both` by a plan for the same batch, captured in a large pool;
-`halved`, the batch in two halves with one update; `grappler`, TensorFlow's own memory optimizer. Each trial is a
-process of its own, of --steps steps. A batch counts if all --repeats trials run; the first steps of a plan must
-give the losses of plain ones. Grappler, but in its own way, and oneDNN are off. Trials are in --out/trials.jsonl: a
-run goes on where it was stopped.
+`halved`, the batch in two halves with one update; `grappler`, TensorFlow's own memory optimizer; `recompute_grad`,
+its function of that name around each block, by hand. A trial is a process of its own. The batch is searched with
+trials of a few steps; it counts if --repeats trials of --steps steps run, else the one below is tried. The first
+steps of a plan must give the losses of plain ones. Grappler, but in its own way, and oneDNN are off. Trials are in
+--out/trials.jsonl: a run goes on where it was stopped.
 
     tools/bench/largest_batch.py --model resnet --model vgg --model bert --model inception --model unet \
         --model lstm --pool 512 --out largest_batch
@@ -16,6 +17,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 from tfwave.bundle.bundle import load_bundle
+from tfwave.demo.processes import Task
 from tfwave.errors import EnforcerError
 from tfwave.graph.item import GraphItem
 from tfwave.memory.slots import room
@@ -41,7 +44,7 @@ from tfwave.passes.text import parse_pipeline
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tools.bench import fitted_task, grappler_task, limited_task
+from tools.bench import fitted_task, grappler_task, limited_task, recompute_task
 from tools.bench.fitted_modes import PLANNED, WAYS
 from tools.bench.limited import STEPS, Log, Pools, Program, largest, open_pools, outcome_of, run_steps
 from tools.bench.limited_models import HALVED, LOSS, RESET, TRAIN
@@ -95,29 +98,32 @@ class Work:
     def row(self, model: str, way: str, start: float) -> dict[str, Any]:
         """The largest batch, and the peak and the median seconds of its steps."""
 
-        def holds(place: int, count: int) -> bool:
-            return all(self.trial(model, way, GRID * place, r)["outcome"] == "ok" for r in range(count))
+        def holds(place: int, repeats: int, steps: int) -> bool:
+            trials = (self.trial(model, way, GRID * place, repeat, steps) for repeat in range(repeats))
+            return all(trial["outcome"] == "ok" for trial in trials)
 
         first = max(1, min(MOST // GRID - 1, round(start / GRID)))
         places = range(1, MOST // GRID)
-        batch = GRID * largest(places, first, lambda p: holds(p, 1), lambda p: holds(p, self.repeats))
+        batch = GRID * largest(
+            places, first, lambda p: holds(p, 1, STEPS), lambda p: holds(p, self.repeats, self.steps)
+        )
         row = {"model": model, "way": way, "batch": batch}
-        return row | ({"trial": self.trial(model, way, batch, 0)} if batch else {})
+        return row | ({"trial": self.trial(model, way, batch, 0, self.steps)} if batch else {})
 
-    def trial(self, model: str, way: str, batch: int, repeat: int) -> dict[str, Any]:
+    def trial(self, model: str, way: str, batch: int, repeat: int, steps: int) -> dict[str, Any]:
         """What came of it, now or before."""
-        key = (self.limit, self.steps, model, way, batch, repeat)
+        key = (self.limit, steps, model, way, batch, repeat)
         if key not in self.made:
-            self.made[key] = dict(zip(_CASE, key, strict=True)) | self._try(model, way, batch)
+            self.made[key] = dict(zip(_CASE, key, strict=True)) | self._try(model, way, batch, steps)
             self._log.add(self.made[key])
         return self.made[key]
 
-    def _try(self, model: str, way: str, batch: int) -> dict[str, Any]:
+    def _try(self, model: str, way: str, batch: int, steps: int) -> dict[str, Any]:
         found: dict[str, Any] = {"outcome": "no plan"}
-        for program in self._programs(model, way, batch):
+        for running in self._processes(model, way, batch):
             try:
-                with self.pools.running(self.limit, program) as task:
-                    answer = run_steps(task, self.steps)
+                with running as task:
+                    answer = run_steps(task, steps)
             except EnforcerError as error:
                 found = {"outcome": outcome_of(error)}
                 continue
@@ -127,6 +133,15 @@ class Work:
             outcome = "ok" if same else "other losses"
             return {"outcome": outcome, "peak": answer["peak"], "seconds": answer["seconds"]}
         return found
+
+    def _processes(self, model: str, way: str, batch: int) -> Iterator[AbstractContextManager[Task]]:
+        """Each with the step."""
+        if way == "recompute_grad":
+            request = {"do": "compile", "model": model, "batch": batch}
+            yield self.pools.asked(self.limit, recompute_task.MODULE, request)
+        else:
+            for program in self._programs(model, way, batch):
+                yield self.pools.running(self.limit, program)
 
     def _programs(self, model: str, way: str, batch: int) -> Iterator[Program]:
         if way in FITTINGS:

@@ -89,16 +89,28 @@ class Pools:
         """
         file = self.out / f"graph-{self._started}.pb"
         file.write_bytes(program.graph.SerializeToString(deterministic=True))
-        task = self.start(limit, program.module)
+        request = {"do": "load", "graph": str(file), "resets": program.resets, "calls": program.calls}
         try:
-            request = {"do": "load", "graph": str(file), "resets": program.resets, "calls": program.calls}
+            with self.asked(limit, program.module, request) as task:
+                yield task
+        finally:
+            file.unlink()
+
+    @contextmanager
+    def asked(self, limit: int, module: str, request: Mapping[str, object]) -> Generator[Task]:
+        """A process that did what it was asked first.
+
+        Raises:
+            EnforcerError: it ended, or did not start in time.
+        """
+        task = self.start(limit, module)
+        try:
             answer = task.request(request, START_SECONDS)
             if "error" in answer:
                 raise EnforcerError(answer["error"])
             yield task
         finally:
             task.end()
-            file.unlink()
 
     def _make_profile(self, model: str, batch: int, directory: Path) -> None:
         shutil.rmtree(directory, ignore_errors=True)  # of a run that was stopped

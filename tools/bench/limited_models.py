@@ -4,6 +4,7 @@ A model adds its layers to the default graph, and gives its loss. Images have 32
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 IMAGE = 32
@@ -65,6 +66,10 @@ class Network:
         scale, offset = self._ones(x.shape[-1]), self._zeros(x.shape[-1])
         return self.tf.nn.batch_normalization(x, mean, variance, offset, scale, 1e-6)
 
+    def block(self, layers: Callable[[Any], Any], x: Any) -> Any:
+        """A part of the model that users would recompute as one."""
+        return layers(x)
+
     def dense(self, x: Any, units: int) -> Any:
         return self.tf.matmul(x, self.weights(x.shape[-1], units)) + self._zeros(units)
 
@@ -91,10 +96,14 @@ def resnet(net: Network) -> Any:
         width = 16 << stage
         for block in range(blocks):
             stride = 2 if stage and not block else 1
-            shortcut = x if block else net.conv(x, 4 * width, 1, stride, relu=False)
-            y = net.conv(net.conv(x, width), width, 3, stride)
-            x = net.tf.nn.relu(net.conv(y, 4 * width, relu=False) + shortcut)
+            x = net.block(partial(_bottleneck, net, width=width, stride=stride, project=not block), x)
     return net.classified(net.tf.reduce_mean(x, [1, 2]))
+
+
+def _bottleneck(net: Network, x: Any, width: int, stride: int, project: bool) -> Any:
+    shortcut = net.conv(x, 4 * width, 1, stride, relu=False) if project else x
+    y = net.conv(net.conv(x, width), width, 3, stride)
+    return net.tf.nn.relu(net.conv(y, 4 * width, relu=False) + shortcut)
 
 
 def inception(net: Network) -> Any:
@@ -103,16 +112,20 @@ def inception(net: Network) -> Any:
     for stage, blocks in enumerate((3, 3, 2)):
         width = 16 << stage
         for _ in range(blocks):
-            pooled = net.tf.nn.avg_pool2d(x, 3, 1, "SAME")
-            branches = [
-                net.conv(x, width),
-                net.conv(net.conv(x, width), width, 3),
-                net.conv(net.conv(net.conv(x, width), width, 3), width, 3),
-                net.conv(pooled, width),
-            ]
-            x = net.tf.concat(branches, -1)
+            x = net.block(partial(_branches, net, width=width), x)
         x = net.tf.nn.max_pool2d(x, 3, 2, "SAME")
     return net.classified(net.tf.reduce_mean(x, [1, 2]))
+
+
+def _branches(net: Network, x: Any, width: int) -> Any:
+    pooled = net.tf.nn.avg_pool2d(x, 3, 1, "SAME")
+    branches = [
+        net.conv(x, width),
+        net.conv(net.conv(x, width), width, 3),
+        net.conv(net.conv(net.conv(x, width), width, 3), width, 3),
+        net.conv(pooled, width),
+    ]
+    return net.tf.concat(branches, -1)
 
 
 def nasnet(net: Network) -> Any:
@@ -167,13 +180,16 @@ def _encoder(net: Network, words: Any, embedding: Callable[[Any], Any]) -> Any:
         y = net.tf.reshape(y, [net.batch, WORDS, heads, width // heads])
         return net.tf.transpose(y, [0, 2, 1, 3])
 
-    for _ in range(4):
+    def layer(x: Any) -> Any:
         q, k, v = (by_head(net.dense(x, width)) for _ in range(3))
         scores = net.tf.matmul(q, k, transpose_b=True) * (width // heads) ** -0.5
         mixed = net.tf.transpose(net.tf.matmul(net.tf.nn.softmax(scores), v), [0, 2, 1, 3])
         x = net.layer_norm(x + net.dense(net.tf.reshape(mixed, [-1, width]), width))
         hidden = net.tf.nn.gelu(net.dense(x, 4 * width), approximate=True)
-        x = net.layer_norm(x + net.dense(hidden, width))
+        return net.layer_norm(x + net.dense(hidden, width))
+
+    for _ in range(4):
+        x = net.block(layer, x)
     return net.classified(net.tf.reduce_mean(net.tf.reshape(x, [net.batch, WORDS, width]), 1))
 
 
@@ -181,11 +197,15 @@ def vgg(net: Network) -> Any:
     """Plain convolutions with biases, and two dense layers, which have most of the variables."""
     x = net.images()
     for width, depth in ((32, 2), (64, 2), (128, 3)):
-        for _ in range(depth):
-            x = net.biased(x, width)
-        x = net.tf.nn.max_pool2d(x, 2, 2, "SAME")
+        x = net.block(partial(_stage, net, width=width, depth=depth), x)
     x = net.tf.nn.relu(net.dense(net.tf.reshape(x, [net.batch, -1]), 512))
     return net.classified(net.tf.nn.relu(net.dense(x, 512)))
+
+
+def _stage(net: Network, x: Any, width: int, depth: int) -> Any:
+    for _ in range(depth):
+        x = net.biased(x, width)
+    return net.tf.nn.max_pool2d(x, 2, 2, "SAME")
 
 
 def lstm(net: Network) -> Any:
@@ -206,7 +226,7 @@ def unet(net: Network) -> Any:
     """Three levels down and up again; each level's result waits for its way up."""
     x, waiting = net.images(), list[Any]()
     for width in (16, 32, 64):
-        x = net.conv(net.conv(x, width, 3), width, 3)
+        x = net.block(partial(_two, net, width=width), x)
         waiting.append(x)
         x = net.tf.nn.max_pool2d(x, 2, 2, "SAME")
     x = net.conv(x, 128, 3)
@@ -215,6 +235,10 @@ def unet(net: Network) -> Any:
         x = net.conv(net.tf.image.resize(x, side, "nearest"), width, 3)
         x = net.conv(net.tf.concat([before, x], -1), width, 3)
     return net.classified(net.tf.reduce_mean(x, [1, 2]))
+
+
+def _two(net: Network, x: Any, width: int) -> Any:
+    return net.conv(net.conv(x, width, 3), width, 3)
 
 
 MODELS: dict[str, Callable[[Network], Any]] = {
@@ -253,16 +277,31 @@ def build(model: str, batch: int) -> Any:
     return graph
 
 
-class _SecondHalf(Network):
+class MadeBefore(Network):
     """Layers with the variables that were made for another network."""
 
     def __init__(self, batch: int, variables: Sequence[Any]) -> None:
         super().__init__(batch)
-        self._made = iter(variables)
+        self._made = variables
+        self._next = 0
 
     def _variable(self, first: Any) -> Any:
         del first
-        return next(self._made)
+        self._next += 1
+        return self._made[self._next - 1]
+
+
+class Recomputed(MadeBefore):
+    """Layers whose blocks are computed a second time by `tf.recompute_grad`, as by hand."""
+
+    def block(self, layers: Callable[[Any], Any], x: Any) -> Any:
+        begin = self._next
+
+        def again(x: Any) -> Any:
+            self._next = begin
+            return layers(x)
+
+        return self.tf.recompute_grad(again)(x)
 
 
 def _halved(model: Callable[[Network], Any], batch: int, optimizer: Any) -> Any:
@@ -273,7 +312,7 @@ def _halved(model: Callable[[Network], Any], batch: int, optimizer: Any) -> Any:
     variables = tf.compat.v1.trainable_variables()
     first = [tf.convert_to_tensor(each) for each in tf.gradients(loss, variables)]
     with tf.control_dependencies(first):
-        other = model(_SecondHalf(batch // 2, variables))
+        other = model(MadeBefore(batch // 2, variables))
         second = [tf.convert_to_tensor(each) for each in tf.gradients(other, variables)]
     mean = [(one + two) / 2 for one, two in zip(first, second, strict=True)]
     optimizer.apply_gradients(zip(mean, variables, strict=True), name=TRAIN)
