@@ -16,9 +16,9 @@ def whole(name: str, rows: int, columns: int, server: int = 0, slots: int = 1) -
 def captured(
     tables: Sequence[CapturedTable],
     batches: Sequence[Mapping[str, Any]],
-    seconds: tuple[float, float, float] = (0.05, 0.04, 0.01),
+    seconds: tuple[float, float] = (0.04, 0.01),
 ) -> Capture:
-    """`batches` have the ids of each table; `seconds` are of a stock step, one with unique rows, and servers."""
+    """`batches` have the ids of each table; `seconds` are of a step and of servers."""
     found = [
         CapturedBatch(
             ids={table: np.size(ids) for table, ids in batch.items()},
@@ -26,11 +26,10 @@ def captured(
         )
         for batch in batches
     ]
-    stock, unique, server = seconds
+    step, server = seconds
     return Capture(
         tables=tuple(tables),
         batches=tuple(found),
-        stock_seconds=stock,
-        unique_seconds=unique,
+        step_seconds=step,
         server_seconds=server,
     )

@@ -24,6 +24,9 @@ def embeddings_command(  # noqa: PLR0913, PLR0917
         str, typer.Option(metavar="1gbit", help="Of a host's link, in each direction.")
     ] = "1gbit",
     latency: Annotated[str, typer.Option(metavar="50us", help="Before each transfer.")] = "50us",
+    servers: Annotated[
+        int | None, typer.Option(min=1, help="To deal the tables out to, in turn. Without it: as captured.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Workers that share the servers.")] = 1,
     staleness: Annotated[
         int, typer.Option(min=0, help="By how many updates rows may be old at most. 0: exact.")
@@ -48,6 +51,7 @@ def embeddings_command(  # noqa: PLR0913, PLR0917
       tfwave embeddings capture.json --bandwidth 300mbit --room 64MiB --staleness 1 -o plan.json
     """
     known = read_capture(capture)
+    known = known.dealt(servers) if servers else known
     links = Links(parse_bandwidth(bandwidth), parse_latency(latency), workers)
     found = plan_embeddings(known, links, staleness=staleness, room=parse_size(room) if room else 0)
     write_plan(lambda: Plan(embeddings=found), output, add_to)

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,7 @@ class Capture(BaseModel):
     Attributes:
         tables: in the order in which their rows are numbered through.
         batches: in turn.
-        stock_seconds: of a step that looks each id up by itself.
-        unique_seconds: of one that looks each row up once; of these
+        step_seconds: of a step that looks each row up once; of these
         server_seconds: are those in which servers gather and update rows.
     """
 
@@ -76,18 +76,28 @@ class Capture(BaseModel):
     version: int = CAPTURE_VERSION
     tables: tuple[CapturedTable, ...] = Field(min_length=1)
     batches: tuple[CapturedBatch, ...] = Field(min_length=2)
-    stock_seconds: float = Field(gt=0, allow_inf_nan=False)
-    unique_seconds: float = Field(gt=0, allow_inf_nan=False)
+    step_seconds: float = Field(gt=0, allow_inf_nan=False)
     server_seconds: float = Field(ge=0, allow_inf_nan=False)
+
+    def dealt(self, servers: int) -> "Capture":
+        """The same with the parts of all tables dealt out over so many servers, in turn."""
+        numbers = itertools.cycle(range(servers))
+        tables = [
+            table.model_copy(
+                update={"parts": tuple(p.model_copy(update={"server": next(numbers)}) for p in table.parts)}
+            )
+            for table in self.tables
+        ]
+        return self.model_copy(update={"tables": tuple(tables)})
 
     def check(self) -> None:
         """Raises: CostError: a table twice or a batch without its rows; or servers that take all of a step."""
         names = [table.name for table in self.tables]
         if len(set(names)) < len(names):
             raise CostError("the capture has a table twice")
-        if self.server_seconds >= self.unique_seconds:
+        if self.server_seconds >= self.step_seconds:
             raise CostError(
-                f"servers take {self.server_seconds:g} s of steps of {self.unique_seconds:g} s: capture it again"
+                f"servers take {self.server_seconds:g} s of steps of {self.step_seconds:g} s: capture it again"
             )
         for number, batch in enumerate(self.batches):
             for table in self.tables:

@@ -45,14 +45,17 @@ class Times:
     @classmethod
     def of(cls, capture: Capture, rows: float) -> "Times":
         """By a capture whose batches have so many rows, on average."""
-        return cls(capture.unique_seconds - capture.server_seconds, capture.server_seconds / max(1.0, rows))
+        return cls(capture.step_seconds - capture.server_seconds, capture.server_seconds / max(1.0, rows))
 
 
 def stock_seconds(capture: Capture, load: Load, asked: float, links: Links) -> float:
-    """Of a step that sends ids, rows and gradients of all ids, one after the other; `asked` are the ids' bytes."""
+    """Of a step that sends ids, rows and gradients of all ids, one after the other; `asked` are the ids' bytes.
+
+    What it computes is taken to be what a step computes that looks each row up once.
+    """
     ids = Load(asked, asked * load.busiest / load.total if load.total else 0.0, load.rows)
     wire = links.seconds(ids) + 2 * links.seconds(load)
-    return (capture.stock_seconds + wire + 3 * links.latency) / links.workers
+    return (capture.step_seconds + wire + 3 * links.latency) / links.workers
 
 
 class Call:
