@@ -33,7 +33,7 @@ class Call:
 class Staged:
     """The functions of a step, one for each number of batches; see `staged`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         step: Step,
         tables: Mapping[str, Table],

@@ -91,11 +91,11 @@ class Capture(BaseModel):
         return self.model_copy(update={"tables": tuple(tables)})
 
     def check(self) -> None:
-        """Raises: CostError: a table twice or a batch without its rows; or servers that take all of a step."""
+        """Raises: CostError: a table twice or a batch without its rows; or servers that take longer than a step."""
         names = [table.name for table in self.tables]
         if len(set(names)) < len(names):
             raise CostError("the capture has a table twice")
-        if self.server_seconds >= self.step_seconds:
+        if self.server_seconds > self.step_seconds:
             raise CostError(
                 f"servers take {self.server_seconds:g} s of steps of {self.step_seconds:g} s: capture it again"
             )

@@ -84,7 +84,7 @@ class StepFunctions:
 
 
 def _handed_over(asked: Asked, sums: Sequence[Any], behind: Asked, *, apart: bool) -> Pulled:
-    """Update what the next batch reads too, and have it sent; if `apart`, the rest leaves when that was received."""
+    """Update what the next batch reads too, and have it sent; if `apart`, before the rest leaves."""
     if not apart:
         asked.push(sums, FIRST, REST)
         return behind.pull(LATE)
