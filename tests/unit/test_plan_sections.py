@@ -18,6 +18,7 @@ from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation
 from tfwave.plan import fingerprint, match
+from tfwave.plan.embeddings import Embeddings, EmbeddingTable, RowPriorities
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.groups import GroupedJob, OwnStep, Turn
 from tfwave.plan.io import load_plan, plan_json, save_plan
@@ -72,6 +73,15 @@ def layers() -> Layers:
     return Layers(4, 8, 1.5, "layer", placed, 1.0, 0.9, 2.0, 3.0, 1.25)
 
 
+def embeddings() -> Embeddings:
+    tables = (
+        EmbeddingTable("items", 1000, 8, "rows", (0, 1)),
+        EmbeddingTable("users", 9, 4, "whole", (1,)),
+    )
+    priorities = RowPriorities(0, 1, 2, 4)
+    return Embeddings(tables, 8, 2, 64, 192, priorities, 0.5, 2.0, 1.0, 0.25, "gain expected")
+
+
 def full_plan() -> Plan:
     return replace(
         plan_by_hand({CHANNEL: ["edge_1_a"]}),
@@ -83,10 +93,11 @@ def full_plan() -> Plan:
         placement=Placement(2, {"b": 1, "a": 0}, (7, 8), 8),
         memory=memory(),
         layers=layers(),
+        embeddings=embeddings(),
     )
 
 
-SECTIONS = ("groups", "waves", "placement", "memory", "layers")
+SECTIONS = ("groups", "waves", "placement", "memory", "layers", "embeddings")
 
 
 @pytest.mark.parametrize("name", ["plan.json", "plan.pb"])
@@ -214,6 +225,19 @@ def test_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
             "'dense' on 3 devices from 2 on, and there are 4",
         ),
         (lambda d: d["layers"]["layers"][0].update(count=0), "'conv' on 0 devices"),
+        (lambda d: d["embeddings"].update(steps=2), "rows 2 updates old in calls of 2 steps"),
+        (lambda d: d["embeddings"].update(staleness=-1), "rows -1 updates old"),
+        (lambda d: d["embeddings"].update(hot_bytes=-1), "keeps -1 bytes of rows"),
+        (lambda d: d["embeddings"].update(tables=[]), "of no table"),
+        (lambda d: d["embeddings"].update(seconds="NaN"), "of staged steps is nan"),
+        (lambda d: d["embeddings"]["priorities"].update(cold_push=-1), "cold rows go before repeated ones"),
+        (lambda d: d["embeddings"]["priorities"].update(cold_pull=0), "cold rows go before repeated ones"),
+        (lambda d: d["embeddings"]["tables"][1].update(name="items"), "the embedding table 'items' twice"),
+        (lambda d: d["embeddings"]["tables"][1].update(layout="tiles"), "lies by 'tiles'"),
+        (lambda d: d["embeddings"]["tables"][1].update(servers=[0, 1]), r"\[9, 4\], whole, on 2 servers"),
+        (lambda d: d["embeddings"]["tables"][0].update(servers=[]), "on 0 servers"),
+        (lambda d: d["embeddings"]["tables"][0].update(servers=[0, -1]), "lies on server -1"),
+        (lambda d: d["embeddings"]["tables"][0].update(rows=0), r"is \[0, 8\]"),
         (lambda d: [d.pop(name) for name in (*SECTIONS, "policy", "orders")], "decides nothing"),
         (lambda d: d.pop("policy"), "orders transfers, and names no policy"),
     ],
@@ -261,3 +285,19 @@ def test_slots_come_back_as_they_were_planned() -> None:
     assert (groups.peak_bytes, groups.seconds) == (found.peak_bytes, found.seconds)
     with pytest.raises(PlanError, match="leaves too little of the limit of 50 bytes"):
         Colocation.of(replace(groups, limit_bytes=50))
+
+
+def test_embeddings_know_their_tables_again() -> None:
+    own = embeddings()
+    items, users = own.tables
+    assert own.alpha == 64 / 256
+    own.check_tables((users, replace(items, servers=(3, 2))))
+    for there, says in (
+        ((items,), "the job lacks the embedding table 'users'"),
+        ((items, users, replace(users, name="new")), "the plan lacks the embedding table 'new'"),
+        ((items, replace(users, rows=10)), r"'users' is \[10, 4\], whole, and the plan is for \[9, 4\]"),
+        ((replace(items, servers=(0, 1, 2)), users), "by rows in 3 parts"),
+        ((replace(items, layout="columns"), users), "by columns in 2 parts, and the plan is for .* by rows"),
+    ):
+        with pytest.raises(PlanError, match=says):
+            own.check_tables(there)

@@ -12,6 +12,7 @@ from tfwave.cli.conformance import conformance_command
 from tfwave.cli.demo import demo_command
 from tfwave.cli.diff import diff_command
 from tfwave.cli.doctor import doctor_command
+from tfwave.cli.embeddings import embeddings_command
 from tfwave.cli.errors import said_in_one_line
 from tfwave.cli.fit import fit_command
 from tfwave.cli.inspect import inspect_command
@@ -64,6 +65,7 @@ app.command("memory")(memory_command)
 app.command("fit")(fit_command)
 app.command("waves")(waves_command)
 app.add_typer(burst_app, name="burst")
+app.command("embeddings")(embeddings_command)
 app.command("colocate")(colocate_command)
 app.command("stragglers")(stragglers_command)
 app.command("timeline-diff")(timeline_diff_command)

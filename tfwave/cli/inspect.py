@@ -83,7 +83,7 @@ def _inspect_graph(source: Source, plan: Plan | None, *, as_json: bool) -> None:
     if fitting:
         console.print(f"The plan belongs to this graph: {', '.join(fitting)}.", markup=False)
     elif fitting is not None:
-        console.print("The plan says where variables or layers lie, and nothing of any graph.")
+        console.print("The plan says where variables, layers or rows lie, and nothing of any graph.")
 
 
 def _export(source: Source, graphml_file: Path | None, dot_file: Path | None, *, as_json: bool) -> None:

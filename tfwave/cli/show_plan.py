@@ -2,9 +2,11 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 
 from tfwave.cli.output import console, milliseconds, print_table, short_device
 from tfwave.cost.uniform import UNIFORM
+from tfwave.plan.embeddings import COLUMNS, WHOLE, Embeddings
 from tfwave.plan.groups import Groups
 from tfwave.plan.layers import OF_JOB, Layers
 from tfwave.plan.memory import METHODS, Memory
@@ -35,6 +37,8 @@ def print_plan(plan: Plan) -> None:
         print_memory(plan.memory)
     if plan.layers is not None:
         print_layers(plan.layers)
+    if plan.embeddings is not None:
+        print_embeddings(plan.embeddings)
 
 
 def print_order(plan: Plan) -> None:
@@ -163,3 +167,33 @@ def print_layers(layers: Layers) -> None:
         devices = str(first) if count == 1 else f"{first} to {first + count - 1}"
         rows.append((names[0], names[-1], devices, count))
     print_table("layers", ["from", "to", "devices", "count"], rows, words=["to", "devices"])
+
+
+def print_embeddings(embeddings: Embeddings) -> None:
+    """What staged steps promise, then the largest tables."""
+    age = f"rows {embeddings.staleness} updates old" if embeddings.staleness else "exact"
+    pushes = (
+        "repeated rows' gradients first" if embeddings.priorities.pushes_apart else "all gradients together"
+    )
+    console.print(
+        f"{embeddings.steps} steps a call, {age}, {pushes}; {in_words(embeddings.hot_bytes)} of rows kept on a "
+        f"worker (alpha {embeddings.alpha:.2%}); predicted: {milliseconds(embeddings.seconds)} a step, "
+        f"{milliseconds(embeddings.unique_seconds)} with each row once, {milliseconds(embeddings.stock_seconds)} "
+        f"with each id looked up; the floor is {milliseconds(embeddings.bound_seconds)}",
+        soft_wrap=True,
+    )
+    if embeddings.verdict:
+        console.print(embeddings.verdict, soft_wrap=True, markup=False)
+    rows = [
+        (t.name, t.rows, t.columns, t.layout if t.layout == WHOLE else f"by {t.layout}", _numbers(t.servers))
+        for t in sorted(embeddings.tables, key=lambda t: (-t.rows * t.columns, t.name))[:_SHOWN_TENSORS]
+    ]
+    print_table(
+        "embedding tables", ["table", "rows", COLUMNS, "lies", "servers"], rows, words=["lies", "servers"]
+    )
+    if len(embeddings.tables) > _SHOWN_TENSORS:
+        console.print(f"... and {len(embeddings.tables) - _SHOWN_TENSORS} more (all with --json or -o)")
+
+
+def _numbers(servers: Sequence[int]) -> str:
+    return ", ".join(map(str, servers))

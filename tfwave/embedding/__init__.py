@@ -1,5 +1,6 @@
 """Tables of embeddings on parameter servers, whose rows travel while the worker computes."""
 
+from tfwave.embedding.captured import capture as capture
 from tfwave.embedding.staged import Call as Call
 from tfwave.embedding.staged import Staged as Staged
 from tfwave.embedding.staged import staged as staged

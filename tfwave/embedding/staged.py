@@ -6,6 +6,8 @@ from itertools import islice
 from typing import Any
 
 from tfwave.errors import TfwaveError
+from tfwave.plan.embeddings import COLUMNS, ROWS, WHOLE, Embeddings, EmbeddingTable, RowPriorities
+from tfwave.plan.given import GivenPlan, section_of
 from tfwave.runtime.embedding.rows import Layout, Shard
 from tfwave.runtime.embedding.specs import check_element, tensors_of
 from tfwave.runtime.embedding.steps import Step, StepFunctions
@@ -31,14 +33,22 @@ class Call:
 class Staged:
     """The functions of a step, one for each number of batches; see `staged`."""
 
-    def __init__(
-        self, step: Step, tables: Mapping[str, Table], staleness: int, steps: int, hot_bytes: int
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        step: Step,
+        tables: Mapping[str, Table],
+        staleness: int,
+        steps: int,
+        hot_bytes: int,
+        priorities: RowPriorities,
     ) -> None:
         """Nothing is traced before the first call."""
         shards = _shards(tables)
         self._hot_bytes = hot_bytes
         self._tables, self._layout, self._steps = tables, Layout(shards), steps
-        self._functions = StepFunctions(step, Wire(tables, self._layout), staleness, keeps=hot_bytes > 0)
+        self.wire = Wire(tables, self._layout)
+        apart = priorities.pushes_apart
+        self._functions = StepFunctions(step, self.wire, staleness, keeps=hot_bytes > 0, apart=apart)
 
     def calls(self, dataset: Any) -> Iterator[Call]:
         """Each batch of a dataset once, in order, some in each call; the last call has what is left.
@@ -98,8 +108,25 @@ def _shards(tables: Mapping[str, Table]) -> list[Shard]:
     ]
 
 
-def staged(
-    step: Step, tables: Mapping[str, Table], *, staleness: int = 0, steps: int = 8, hot_bytes: int = 0
+def tables_of(tables: Mapping[str, Table]) -> tuple[EmbeddingTable, ...]:
+    """The tables as plans have them; servers are numbered in the order of their names."""
+    servers = sorted({shard.device for table in tables.values() for shard in table.shards})
+    found: list[EmbeddingTable] = []
+    for name, table in tables.items():
+        parts = tuple(servers.index(shard.device) for shard in table.shards)
+        cut = COLUMNS if table.by_columns else ROWS
+        found.append(EmbeddingTable(name, table.rows, table.width, cut if len(parts) > 1 else WHOLE, parts))
+    return tuple(found)
+
+
+def staged(  # noqa: PLR0913
+    step: Step,
+    tables: Mapping[str, Table],
+    *,
+    staleness: int | None = None,
+    steps: int | None = None,
+    hot_bytes: int | None = None,
+    plan: GivenPlan | None = None,
 ) -> Staged:
     """Let the steps of a custom loop overlap: while one computes, the servers send the rows of the next.
 
@@ -139,18 +166,30 @@ def staged(
     With several workers the steps of each are as said, and those of others come in between, as asynchronous
     training has it.
 
+    How many steps, how old and how many bytes is for a `plan` to say, if there is one: `tfwave embeddings` makes it
+    from what `capture` saw, and says before the run whether it gains. It is obeyed in the order of the transfers,
+    too, and refused for other tables.
+
     Args:
         step: takes a dict with the rows of each table's ids, float32 of shape [*ids.shape, width], and what the
             dataset has beside the ids; returns anything in tensors, and a dict of the gradients of these rows. It
             is traced without AutoGraph, and reads and changes the tables in no other way.
         tables: by the names that the dataset's ids have.
-        staleness: by how many updates rows may be old; fewer than `steps`.
-        steps: how many in one call. The rows of its first batch travel while nothing computes.
-        hot_bytes: on a worker, for rows that it keeps during a call.
+        staleness: by how many updates rows may be old; fewer than `steps`. Without it: 0.
+        steps: how many in one call. The rows of its first batch travel while nothing computes. Without it: 8.
+        hot_bytes: on a worker, for rows that it keeps during a call. Without it: 0.
+        plan: a plan, or its file, with a section `embeddings`; instead of these three.
 
     Raises:
         TfwaveError: such a staleness is not possible, no step, no table, or a variable that is in two tables.
+        PlanError: the plan cannot be read, stages no steps, or is for other tables; names the first.
     """
+    given = {"staleness": staleness, "steps": steps, "hot_bytes": hot_bytes}
+    _check_tables(tables)
+    if plan is not None:
+        own = _planned(plan, given, tables)
+        return Staged(step, tables, own.staleness, own.steps, own.hot_bytes, own.priorities)
+    staleness, steps, hot_bytes = staleness or 0, 8 if steps is None else steps, hot_bytes or 0
     if steps < 1:
         raise TfwaveError(f"a call cannot make {steps} steps: give at least 1")
     if not 0 <= staleness < steps:
@@ -160,6 +199,20 @@ def staged(
         )
     if hot_bytes < 0:
         raise TfwaveError(f"a worker cannot keep {hot_bytes} bytes of rows: give at least 0")
+    return Staged(step, tables, staleness, steps, hot_bytes, RowPriorities())
+
+
+def _planned(plan: GivenPlan, given: Mapping[str, int | None], tables: Mapping[str, Table]) -> Embeddings:
+    """The section of a plan, if it is for these tables and nothing is given beside it."""
+    beside = [name for name, value in given.items() if value is not None]
+    if beside:
+        raise TfwaveError(f"the plan says {beside[0]}: leave it out, or give no plan")
+    section = section_of(plan, Embeddings)
+    section.check_tables(tables_of(tables))
+    return section
+
+
+def _check_tables(tables: Mapping[str, Table]) -> None:
     if not tables:
         raise TfwaveError(
             "there is no table: give at least one, by the name that its ids have in the dataset"
@@ -173,4 +226,3 @@ def staged(
                     f"tables '{other}' and '{name}' have the same variable: put the ids of both into one tensor, "
                     "for one table"
                 )
-    return Staged(step, tables, staleness, steps, hot_bytes)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfwave.errors import PlanError
+from tfwave.plan.embeddings import Embeddings
 from tfwave.plan.groups import Groups
 from tfwave.plan.io import load_plan
 from tfwave.plan.layers import Layers
@@ -13,13 +14,14 @@ from tfwave.plan.plan import Plan
 from tfwave.plan.waves import Waves
 
 GivenPlan = Plan | Path | str
-_Section = TypeVar("_Section", Groups, Waves, Placement, Layers)
+_Section = TypeVar("_Section", Groups, Waves, Placement, Layers, Embeddings)
 
 _LACKS: Mapping[type, str] = {
     Groups: "has no jobs that share a memory: make one that does with `tfwave colocate BUNDLE... -o FILE`",
     Waves: "makes no waves: make one that does with `tfwave waves BUNDLE --graph TRAIN.pb -o FILE`",
     Placement: "places no variables: make one that does with `tfwave balance GRAPH -o FILE`",
     Layers: "has no devices for layers: make one that does with `tfwave burst plan PROFILE -o FILE`",
+    Embeddings: "stages no steps: make one that does with `tfwave embeddings CAPTURE -o FILE`",
 }
 
 
@@ -30,7 +32,7 @@ def section_of(given: GivenPlan, kind: type[_Section]) -> _Section:
         PlanError: as `load_plan`, or the plan lacks it; says what makes one.
     """
     plan = _as_plan(given)
-    for section in (plan.groups, plan.waves, plan.placement, plan.layers):
+    for section in (plan.groups, plan.waves, plan.placement, plan.layers, plan.embeddings):
         if isinstance(section, kind):
             return section
     raise PlanError(f"the plan {_LACKS[kind]}")

@@ -12,6 +12,8 @@ from tfwave.graph.names import Channel, TransferKey
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.plan import PLAN_VERSION, ChannelOrder, Plan, PlannedTransfer, Predicted, check_version
 from tfwave.plan.sections import (
+    embeddings_dict,
+    embeddings_of,
     graph_dict,
     graph_of,
     groups_dict,
@@ -43,6 +45,8 @@ def to_dict(plan: Plan) -> dict[str, Any]:
         found["memory"] = memory_dict(plan.memory)
     if plan.layers is not None:
         found["layers"] = layers_dict(plan.layers)
+    if plan.embeddings is not None:
+        found["embeddings"] = embeddings_dict(plan.embeddings)
     return found
 
 
@@ -72,6 +76,7 @@ def from_proto(message: plan_pb2.Plan) -> Plan:
         placement=placement_of(message.placement) if message.HasField("placement") else None,
         memory=memory_of(message.memory) if message.HasField("memory") else None,
         layers=layers_of(message.layers) if message.HasField("layers") else None,
+        embeddings=embeddings_of(message.embeddings) if message.HasField("embeddings") else None,
     )
 
 

@@ -9,6 +9,7 @@ from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
 from tfwave.graph.names import Channel, TransferKey
 from tfwave.plan.discipline import Discipline
+from tfwave.plan.embeddings import Embeddings
 from tfwave.plan.fingerprint import NO_GRAPH, GraphPrint
 from tfwave.plan.groups import Groups
 from tfwave.plan.layers import Layers
@@ -97,6 +98,7 @@ class Plan:
         placement: which server holds each variable; None likewise.
         memory: which tensors of a step are away for a while; None likewise.
         layers: on how many devices each layer of a model runs; None likewise.
+        embeddings: how rows of tables on servers travel beside the steps; None likewise.
 
     Raises:
         PlanError: an order without a device, ranks with gaps or duplicates, a window that its discipline has no
@@ -114,12 +116,13 @@ class Plan:
     placement: Placement | None = None
     memory: Memory | None = None
     layers: Layers | None = None
+    embeddings: Embeddings | None = None
 
     def __post_init__(self) -> None:
         """Hold the invariants that every reader of a plan relies on."""
         if self.orders and not self.policy:
             raise PlanError("it orders transfers, and names no policy: make the plan again")
-        sections = (self.groups, self.waves, self.placement, self.memory, self.layers)
+        sections = (self.groups, self.waves, self.placement, self.memory, self.layers, self.embeddings)
         if not (self.has_order or any(sections)):
             raise PlanError("it decides nothing: it has no order, and no other section")
         _refuse_twice((str(order.channel) for order in self.orders), "channel")
@@ -145,6 +148,7 @@ class Plan:
             placement=other.placement or self.placement,
             memory=other.memory or self.memory,
             layers=other.layers or self.layers,
+            embeddings=other.embeddings or self.embeddings,
         )
 
     @property

@@ -3,6 +3,7 @@
 import base64
 from typing import Any
 
+from tfwave.plan.embeddings import Embeddings, EmbeddingTable, RowPriorities
 from tfwave.plan.fingerprint import GraphPrint
 from tfwave.plan.groups import GroupedJob, Groups, NodeGroup, OwnStep, PlannedJob, Turn
 from tfwave.plan.layers import LayerDevices, Layers
@@ -114,6 +115,24 @@ def layers_of(message: plan_pb2.Layers) -> Layers:
     plain = {f.name: getattr(message, f.name) for f in message.DESCRIPTOR.fields if f.name != "layers"}
     found = tuple(LayerDevices(layer.name, layer.first, layer.count) for layer in message.layers)
     return Layers(layers=found, **plain)
+
+
+def embeddings_dict(embeddings: Embeddings) -> dict[str, Any]:
+    """Staged steps."""
+    tables = [vars(table) | {"servers": list(table.servers)} for table in embeddings.tables]
+    return vars(embeddings) | {"tables": tables, "priorities": vars(embeddings.priorities)}
+
+
+def embeddings_of(message: plan_pb2.Embeddings) -> Embeddings:
+    """Raises: PlanError: they break the rules of `Embeddings`."""
+    apart = {"tables", "priorities"}
+    plain = {f.name: getattr(message, f.name) for f in message.DESCRIPTOR.fields if f.name not in apart}
+    tables = tuple(
+        EmbeddingTable(t.name, t.rows, t.columns, t.layout, tuple(t.servers)) for t in message.tables
+    )
+    own = message.priorities
+    priorities = RowPriorities(own.repeated_push, own.repeated_pull, own.cold_pull, own.cold_push)
+    return Embeddings(tables=tables, priorities=priorities, **plain)
 
 
 def _away(t: plan_pb2.AwayTensor) -> AwayTensor:

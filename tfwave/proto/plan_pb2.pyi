@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Plan(_message.Message):
-    __slots__ = ("version", "policy", "fingerprint", "costs", "predicted", "orders", "op_counts", "node_digests", "groups", "waves", "placement", "memory", "layers")
+    __slots__ = ("version", "policy", "fingerprint", "costs", "predicted", "orders", "op_counts", "node_digests", "groups", "waves", "placement", "memory", "embeddings", "layers")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class Plan(_message.Message):
     WAVES_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     version: int
     policy: str
@@ -32,8 +33,9 @@ class Plan(_message.Message):
     waves: Waves
     placement: Placement
     memory: Memory
+    embeddings: Embeddings
     layers: Layers
-    def __init__(self, version: _Optional[int] = ..., policy: _Optional[str] = ..., fingerprint: _Optional[str] = ..., costs: _Optional[_Union[Costs, _Mapping]] = ..., predicted: _Optional[_Union[Predicted, _Mapping]] = ..., orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., op_counts: _Optional[_Iterable[_Union[OpCount, _Mapping]]] = ..., node_digests: _Optional[bytes] = ..., groups: _Optional[_Union[Groups, _Mapping]] = ..., waves: _Optional[_Union[Waves, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., layers: _Optional[_Union[Layers, _Mapping]] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., policy: _Optional[str] = ..., fingerprint: _Optional[str] = ..., costs: _Optional[_Union[Costs, _Mapping]] = ..., predicted: _Optional[_Union[Predicted, _Mapping]] = ..., orders: _Optional[_Iterable[_Union[Order, _Mapping]]] = ..., op_counts: _Optional[_Iterable[_Union[OpCount, _Mapping]]] = ..., node_digests: _Optional[bytes] = ..., groups: _Optional[_Union[Groups, _Mapping]] = ..., waves: _Optional[_Union[Waves, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., embeddings: _Optional[_Union[Embeddings, _Mapping]] = ..., layers: _Optional[_Union[Layers, _Mapping]] = ...) -> None: ...
 
 class Costs(_message.Message):
     __slots__ = ("ops", "transfers", "detail")
@@ -327,3 +329,55 @@ class LayerDevices(_message.Message):
     first: int
     count: int
     def __init__(self, name: _Optional[str] = ..., first: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class Embeddings(_message.Message):
+    __slots__ = ("tables", "steps", "staleness", "hot_bytes", "table_bytes", "priorities", "seconds", "stock_seconds", "unique_seconds", "bound_seconds", "verdict")
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    STALENESS_FIELD_NUMBER: _ClassVar[int]
+    HOT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TABLE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STOCK_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BOUND_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    tables: _containers.RepeatedCompositeFieldContainer[EmbeddingTable]
+    steps: int
+    staleness: int
+    hot_bytes: int
+    table_bytes: int
+    priorities: RowPriorities
+    seconds: float
+    stock_seconds: float
+    unique_seconds: float
+    bound_seconds: float
+    verdict: str
+    def __init__(self, tables: _Optional[_Iterable[_Union[EmbeddingTable, _Mapping]]] = ..., steps: _Optional[int] = ..., staleness: _Optional[int] = ..., hot_bytes: _Optional[int] = ..., table_bytes: _Optional[int] = ..., priorities: _Optional[_Union[RowPriorities, _Mapping]] = ..., seconds: _Optional[float] = ..., stock_seconds: _Optional[float] = ..., unique_seconds: _Optional[float] = ..., bound_seconds: _Optional[float] = ..., verdict: _Optional[str] = ...) -> None: ...
+
+class EmbeddingTable(_message.Message):
+    __slots__ = ("name", "rows", "columns", "layout", "servers")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    rows: int
+    columns: int
+    layout: str
+    servers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ..., layout: _Optional[str] = ..., servers: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class RowPriorities(_message.Message):
+    __slots__ = ("repeated_push", "repeated_pull", "cold_pull", "cold_push")
+    REPEATED_PUSH_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_PULL_FIELD_NUMBER: _ClassVar[int]
+    COLD_PULL_FIELD_NUMBER: _ClassVar[int]
+    COLD_PUSH_FIELD_NUMBER: _ClassVar[int]
+    repeated_push: int
+    repeated_pull: int
+    cold_pull: int
+    cold_push: int
+    def __init__(self, repeated_push: _Optional[int] = ..., repeated_pull: _Optional[int] = ..., cold_pull: _Optional[int] = ..., cold_push: _Optional[int] = ...) -> None: ...

@@ -80,6 +80,8 @@ def _verdicts(plan: Plan | None) -> Iterator[str]:
     if plan.layers and plan.layers.seconds:
         gain = plan.layers.one_device_seconds / plan.layers.seconds
         yield f"the model runs at {gain:.2f} x the speed of one device"
+    if plan.embeddings:
+        yield plan.embeddings.verdict
 
 
 def _kept(given: Given) -> Answer:
@@ -151,6 +153,8 @@ def _planned(plan: Plan | None) -> Iterator[Figure]:
         )
     if plan.layers:
         yield Figure(milliseconds(plan.layers.seconds), "a step with these devices for each layer (forecast)")
+    if plan.embeddings:
+        yield Figure(milliseconds(plan.embeddings.seconds), "a staged step (forecast)")
 
 
 def _captured(given: Given) -> Iterator[Figure]:

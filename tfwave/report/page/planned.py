@@ -34,7 +34,14 @@ def settings(plan: Plan | None) -> Table:
 
 
 def _rows(plan: Plan) -> list[tuple[str | int, ...]]:
-    return [*_transfers(plan), *_groups(plan), *_variables(plan), *_away(plan), *_layers(plan)]
+    return [
+        *_transfers(plan),
+        *_groups(plan),
+        *_variables(plan),
+        *_away(plan),
+        *_layers(plan),
+        *_tables(plan),
+    ]
 
 
 def _order_settings(plan: Plan) -> list[tuple[str, str, str]]:
@@ -81,6 +88,12 @@ def _other_settings(plan: Plan) -> list[tuple[str, str, str]]:
     if plan.layers:
         said = f"{len(plan.layers.layers)} layers on {plan.layers.devices} devices, batch {plan.layers.batch}"
         rows.append(("layers", said, "tfwave.keras.BurstCallback, or tfwave.keras.burst"))
+    if plan.embeddings:
+        staged, age = plan.embeddings, plan.embeddings.staleness
+        how = f"rows {age} old" if age else "exact"
+        kept = f"{in_words(staged.hot_bytes)} kept"
+        said = f"{len(staged.tables)} tables, {staged.steps} steps a call, {how}, {kept}"
+        rows.append(("embeddings", said, "tfwave.embedding.staged(plan=...)"))
     return rows
 
 
@@ -136,4 +149,18 @@ def _layers(plan: Plan) -> list[tuple[str | int, ...]]:
     return [
         ("layers", f"devices {layer.first} to {layer.first + layer.count - 1}", turn, layer.name, "", "")
         for turn, layer in enumerate(plan.layers.layers if plan.layers else ())
+    ]
+
+
+def _tables(plan: Plan) -> list[tuple[str | int, ...]]:
+    return [
+        (
+            "embeddings",
+            f"servers {', '.join(map(str, table.servers))}",
+            "",
+            table.name,
+            f"{table.rows:,} x {table.columns}",
+            table.layout,
+        )
+        for table in (plan.embeddings.tables if plan.embeddings else ())
     ]

@@ -21,12 +21,14 @@ class StepFunctions:
     step returned.
     """
 
-    def __init__(self, step: Step, wire: Wire, staleness: int, *, keeps: bool) -> None:
+    def __init__(self, step: Step, wire: Wire, staleness: int, *, keeps: bool, apart: bool) -> None:
         """`step` takes embedded rows by table, and a batch; it returns its result, and gradients by table.
 
-        `keeps` says whether the row sets have rows that are kept.
+        `keeps` says whether the row sets have rows that are kept; `apart`, whether the gradients of rows that the
+        next batch reads too leave before the others.
         """
-        self._step, self._wire, self._staleness, self._keeps = step, wire, staleness, keeps
+        self._step, self._wire, self._staleness = step, wire, staleness
+        self._keeps, self._apart = keeps, apart
         new = (NEW,) if keeps else ()
         self._all = (EARLY, LATE, *new)
         self._early = self._all if staleness else (EARLY, *new)
@@ -68,7 +70,7 @@ class StepFunctions:
             if self._staleness or k + 1 == len(batches):
                 own.push(sums, FIRST, REST)
             else:
-                pulled[k + 1] |= _handed_over(own, sums, asked[k + 1])
+                pulled[k + 1] |= _handed_over(own, sums, asked[k + 1], apart=self._apart)
             results.append(result)
         if len(batches) > 1:
             check_draws(tensorflow.compat.v1.get_default_graph())
@@ -81,8 +83,11 @@ class StepFunctions:
         return self._wire.kept([tensorflow.add_n([tensorflow.size(some) for some in own]) for own in fresh])
 
 
-def _handed_over(asked: Asked, sums: Sequence[Any], behind: Asked) -> Pulled:
-    """Update what the next batch reads too, first, and have it sent; the rest leaves when that was received."""
+def _handed_over(asked: Asked, sums: Sequence[Any], behind: Asked, *, apart: bool) -> Pulled:
+    """Update what the next batch reads too, and have it sent; if `apart`, before the rest leaves."""
+    if not apart:
+        asked.push(sums, FIRST, REST)
+        return behind.pull(LATE)
     asked.push(sums, FIRST)
     late = behind.pull(LATE)
     asked.push(sums, REST, behind=late.sent)

@@ -1,0 +1,100 @@
+"""What a staged job would do, seen in one process: which rows its batches need, and how long a step takes."""
+
+import time
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfwave.embedding.staged import staged, tables_of
+from tfwave.errors import CostError
+from tfwave.runtime.embedding.alone import served
+from tfwave.runtime.embedding.steps import Step
+from tfwave.runtime.embedding.table import Table
+from tfwave.staging.capture import Capture, CapturedBatch, CapturedTable, Part, packed, write_capture
+
+_LEAST_BATCHES = 2
+
+
+def capture(
+    step: Step, tables: Mapping[str, Table], dataset: Any, output: str | Path, *, batches: int = 16
+) -> Capture:
+    """Count the ids of some batches, measure a step on them, and write both for `tfwave embeddings`.
+
+    The tables must be in this process: their steps then take no network, which the forecast adds. It makes real
+    steps, which train the tables and the model: do it with ones of their own.
+
+    Args:
+        step: as `staged` takes it.
+        tables: as many rows and columns, cut as they will be.
+        dataset: as `Staged.calls` takes it.
+        output: a file, written as JSON.
+        batches: how many, in turn; a call of more steps is not forecast.
+
+    Raises:
+        CostError: a table lies in another process, or the dataset has fewer than two batches.
+        TfwaveError: as `staged` and `Staged.calls`; or the file cannot be written.
+    """
+    _check_here(tables)
+    alone = staged(step, tables, steps=1)
+    drawn = dataset.take(batches)
+    serve = served(alone.wire, dataset.element_spec)
+    step_times: list[float] = []
+    server_times: list[float] = []
+    for call in islice(alone.calls(drawn), batches):
+        ((sets, _),) = call.args[0]
+        step_times.append(_seconds(lambda call=call: call.function(*call.args)))
+        server_times.append(_seconds(lambda sets=sets: serve(sets)))
+    if len(step_times) < _LEAST_BATCHES:
+        raise CostError(
+            f"the dataset has {len(step_times)} batches: give at least {_LEAST_BATCHES} to capture"
+        )
+    step_seconds = min(step_times[1:])
+    found = Capture(
+        tables=tuple(_captured_tables(tables)),
+        batches=tuple(_counted(tables, ids, batch) for ids, batch in drawn),
+        step_seconds=step_seconds,
+        server_seconds=min(step_seconds, *server_times[1:]),  # they are a part of it
+    )
+    found.check()
+    write_capture(found, Path(output))
+    return found
+
+
+def _check_here(tables: Mapping[str, Table]) -> None:
+    for name, table in tables.items():
+        for shard in table.shards:
+            if "/job:" in shard.device and "/job:localhost/" not in shard.device:
+                raise CostError(
+                    f"table '{name}' lies on {shard.device}, in another process: capture with tables that are made "
+                    "in this one, outside a strategy's scope"
+                )
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def _captured_tables(tables: Mapping[str, Table]) -> list[CapturedTable]:
+    found: list[CapturedTable] = []
+    for planned, table in zip(tables_of(tables), tables.values(), strict=True):
+        shapes = [tuple(map(int, shard.shape)) for shard in table.shards]
+        parts = [
+            Part(rows=rows, columns=columns, server=server)
+            for (rows, columns), server in zip(shapes, planned.servers, strict=True)
+        ]
+        slots = len(table.optimizer.slots)
+        found.append(CapturedTable(name=planned.name, layout=planned.layout, parts=tuple(parts), slots=slots))
+    return found
+
+
+def _counted(tables: Mapping[str, Table], ids: Mapping[str, Any], batch: Any) -> CapturedBatch:
+    numbers = {name: np.ravel(table.numbers(ids[name].numpy(), batch)) for name, table in tables.items()}
+    return CapturedBatch(
+        ids={name: len(own) for name, own in numbers.items()},
+        rows={name: packed(np.unique(own)) for name, own in numbers.items()},
+    )

@@ -1,0 +1,165 @@
+"""What is known of a step with embedding tables before it is staged: rows of batches, and times."""
+
+import base64
+import binascii
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tfwave.errors import CostError
+from tfwave.files import first_fault, read_file, write_whole
+from tfwave.plan.embeddings import COLUMNS, EmbeddingTable
+
+CAPTURE_VERSION = 1
+_NUMBERS = np.dtype("<i8")
+
+
+class Part(BaseModel):
+    """What of a table lies in one variable: so many rows and columns, on the server of this number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rows: int = Field(ge=1)
+    columns: int = Field(ge=1)
+    server: int = Field(ge=0)
+
+
+class CapturedTable(BaseModel):
+    """A table, its parts in the order of its rows or columns, and the slots that its optimizer has for a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    layout: str
+    parts: tuple[Part, ...] = Field(min_length=1)
+    slots: int = Field(ge=0)
+
+    @property
+    def rows(self) -> int:
+        return self.parts[0].rows if self.layout == COLUMNS else sum(part.rows for part in self.parts)
+
+    @property
+    def columns(self) -> int:
+        return sum(part.columns for part in self.parts) if self.layout == COLUMNS else self.parts[0].columns
+
+    @property
+    def planned(self) -> EmbeddingTable:
+        """As plans have it."""
+        servers = tuple(part.server for part in self.parts)
+        return EmbeddingTable(self.name, self.rows, self.columns, self.layout, servers)
+
+
+class CapturedBatch(BaseModel):
+    """By table how many ids a batch has, and which rows these are, each once, as `packed` writes them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ids: dict[str, int]
+    rows: dict[str, str]
+
+
+class Capture(BaseModel):
+    """A few batches that follow each other, and the least seconds of a step where tables need no network.
+
+    Attributes:
+        tables: in the order in which their rows are numbered through.
+        batches: in turn.
+        step_seconds: of a step that looks each row up once; of these
+        server_seconds: are those in which servers gather and update rows.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: int = CAPTURE_VERSION
+    tables: tuple[CapturedTable, ...] = Field(min_length=1)
+    batches: tuple[CapturedBatch, ...] = Field(min_length=2)
+    step_seconds: float = Field(gt=0, allow_inf_nan=False)
+    server_seconds: float = Field(ge=0, allow_inf_nan=False)
+
+    def dealt(self, servers: int) -> "Capture":
+        """The same with the parts of all tables dealt out over so many servers, in turn."""
+        numbers = itertools.cycle(range(servers))
+        tables = [
+            table.model_copy(
+                update={"parts": tuple(p.model_copy(update={"server": next(numbers)}) for p in table.parts)}
+            )
+            for table in self.tables
+        ]
+        return self.model_copy(update={"tables": tuple(tables)})
+
+    def check(self) -> None:
+        """Raises: CostError: a table twice or a batch without its rows; or servers that take longer than a step."""
+        names = [table.name for table in self.tables]
+        if len(set(names)) < len(names):
+            raise CostError("the capture has a table twice")
+        if self.server_seconds > self.step_seconds:
+            raise CostError(
+                f"servers take {self.server_seconds:g} s of steps of {self.step_seconds:g} s: capture it again"
+            )
+        for number, batch in enumerate(self.batches):
+            for table in self.tables:
+                if table.name not in batch.ids or table.name not in batch.rows:
+                    raise CostError(f"batch {number} of the capture has no ids of the table '{table.name}'")
+                self._check_rows(number, batch, table)
+
+    def _check_rows(self, number: int, batch: CapturedBatch, table: CapturedTable) -> None:
+        rows = unpacked(batch.rows[table.name])
+        is_set = bool((np.diff(rows) > 0).all())
+        if (
+            not is_set
+            or len(rows) > batch.ids[table.name]
+            or (len(rows) and not 0 <= rows[0] <= rows[-1] < table.rows)
+        ):
+            raise CostError(
+                f"batch {number} of the capture has other rows of the table '{table.name}' than it can have"
+            )
+
+
+def packed(rows: Any) -> str:
+    """Sorted numbers of rows as text: little-endian int64, base64."""
+    return base64.b64encode(np.asarray(rows, _NUMBERS).tobytes()).decode()
+
+
+def unpacked(text: str) -> Any:
+    """Raises: CostError: this is no text that `packed` wrote."""
+    try:
+        return np.frombuffer(base64.b64decode(text, validate=True), _NUMBERS)
+    except (binascii.Error, ValueError) as error:
+        raise CostError("the capture has rows that cannot be read: make it again") from error
+
+
+def read_capture(path: Path) -> Capture:
+    """A capture as `write_capture` wrote it.
+
+    Raises:
+        CostError: it cannot be read, or is none.
+    """
+    try:
+        data = read_file(path)
+    except OSError as error:
+        raise CostError(f"cannot read capture '{path}': {error.strerror}") from error
+    try:
+        found = Capture.model_validate_json(data)
+    except ValidationError as error:
+        raise CostError(f"capture '{path}': {first_fault(error)}") from error
+    if found.version != CAPTURE_VERSION:
+        raise CostError(
+            f"capture '{path}' has version {found.version}, this tfwave reads {CAPTURE_VERSION}: make it again"
+        )
+    try:
+        found.check()
+    except CostError as error:
+        raise CostError(f"capture '{path}': {error}") from error
+    return found
+
+
+def write_capture(capture: Capture, path: Path) -> None:
+    """As JSON.
+
+    Raises:
+        TfwaveError: the place cannot be written.
+    """
+    write_whole(path, capture.model_dump_json(indent=1).encode() + b"\n")

@@ -1,0 +1,130 @@
+"""How long a step takes: stock, with each row once, or staged, by what it moves and by the times of its parts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tfwave.errors import PlanError
+from tfwave.staging.capture import Capture
+from tfwave.staging.counts import BatchLoads, Load
+
+
+@dataclass(frozen=True)
+class Links:
+    """Between workers and servers: bytes a second of each host and direction, and seconds before each transfer.
+
+    `workers` train beside each other, each on batches of its own.
+
+    Raises:
+        PlanError: a bandwidth of 0 or less, a latency below 0, or no worker.
+    """
+
+    bandwidth: float
+    latency: float = 0.0
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what no network has."""
+        if not (self.bandwidth > 0 and 0 <= self.latency < float("inf") and self.workers >= 1):
+            raise PlanError(
+                f"{self.workers} workers on links of {self.bandwidth:g} bytes/s and {self.latency:g} s latency "
+                "cannot be: give a worker at least, a bandwidth above 0 and a latency of at least 0"
+            )
+
+    def seconds(self, load: Load) -> float:
+        """On the wire: the worker's link, or that of the busiest server, which all workers share."""
+        return max(load.total, self.workers * load.busiest) / self.bandwidth
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds: of a step on the worker, and of one row on the servers."""
+
+    worker: float
+    row: float
+
+    @classmethod
+    def of(cls, capture: Capture, rows: float) -> "Times":
+        """By a capture whose batches have so many rows, on average."""
+        return cls(capture.step_seconds - capture.server_seconds, capture.server_seconds / max(1.0, rows))
+
+
+def stock_seconds(capture: Capture, load: Load, asked: float, links: Links) -> float:
+    """Of a step that sends ids, rows and gradients of all ids, one after the other; `asked` are the ids' bytes.
+
+    What it computes is taken to be what a step computes that looks each row up once.
+    """
+    ids = Load(asked, asked * load.busiest / load.total if load.total else 0.0, load.rows)
+    wire = links.seconds(ids) + 2 * links.seconds(load)
+    return (capture.step_seconds + wire + 3 * links.latency) / links.workers
+
+
+class Call:
+    """A staged call, replayed: each direction of the link, and the servers, take one thing after the other.
+
+    All waits are those of the traced function: rows that a batch pulls early wait for the update before the last
+    one, repeated rows for the last one, and the rest of the gradients for the repeated rows.
+    """
+
+    def __init__(self, batches: Sequence[BatchLoads], times: Times, links: Links) -> None:
+        self._batches, self._times, self._links = batches, times, links
+        self._pulled = self._served = 0.0
+        self._pushed = sum(links.seconds(own.asked) for own in batches)
+        self._told = self._pushed + links.latency
+
+    def exact(self, *, apart: bool) -> float:
+        """Seconds of it, with the gradients of repeated rows first, or all together."""
+        ready = self._pull(self._told, _all_of(self._batches[0]))
+        updated, end = self._told, 0.0
+        for k, own in enumerate(self._batches):
+            behind = self._batches[k + 1 : k + 2]
+            early = [self._pull(updated, (b.early, b.new)) for b in behind]
+            end = max(end, ready) + self._times.worker
+            if apart and behind:
+                late = self._pull(self._push(end, (own.first,)), (behind[0].late,))
+                updated = self._push(late, (own.rest,))
+            else:
+                updated = self._push(end, (own.first, own.rest))
+                late = self._pull(updated, [b.late for b in behind])
+            ready = max([late, *early])
+        return updated
+
+    def stale(self, staleness: int) -> float:
+        """Seconds of it, with all rows pulled so many batches ahead."""
+        ready = [self._pull(self._told, _all_of(own)) for own in self._batches[:staleness]]
+        updated, end = self._told, 0.0
+        for k, own in enumerate(self._batches):
+            ready += [
+                self._pull(updated, _all_of(b)) for b in self._batches[k + staleness : k + staleness + 1]
+            ]
+            end = max(end, ready[k]) + self._times.worker
+            updated = self._push(end, (own.first, own.rest))
+        return updated
+
+    def _pull(self, at: float, loads: Sequence[Load]) -> float:
+        """When the rows are there that servers may send from then on."""
+        self._pulled = max(self._pulled, at) + sum(map(self._links.seconds, loads))
+        return self._pulled + self._links.latency
+
+    def _push(self, at: float, loads: Sequence[Load]) -> float:
+        """When the rows are updated whose gradients may leave from then on."""
+        self._pushed = max(self._pushed, at) + sum(map(self._links.seconds, loads))
+        work = self._times.row * sum(load.rows for load in loads)
+        self._served = max(self._served, self._pushed + self._links.latency) + work
+        return self._served
+
+
+def floor_seconds(batches: Sequence[BatchLoads], times: Times, links: Links, *, exact: bool) -> float:
+    """Of a call: no order of its transfers takes less. The flow shop's: each link, and the worker, by itself.
+
+    Exact steps go round by the worker, the push and the pull of repeated rows.
+    """
+    pulls = sum(links.seconds(load) for own in batches for load in _all_of(own))
+    pushes = sum(links.seconds(load) for own in batches for load in (own.asked, own.first, own.rest))
+    round_trips = (
+        sum(links.seconds(load) for own in batches for load in (own.first, own.late)) if exact else 0.0
+    )
+    return max(pulls, pushes, len(batches) * times.worker + round_trips)
+
+
+def _all_of(own: BatchLoads) -> tuple[Load, ...]:
+    return own.early, own.late, own.new
