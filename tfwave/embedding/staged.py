@@ -149,7 +149,7 @@ def staged(
         hot_bytes: on a worker, for rows that it keeps during a call.
 
     Raises:
-        TfwaveError: such a staleness is not possible, no step, no table, or a variable that is in two tables.
+        TfwaveError: such a staleness is not possible, no step, no table, one on workers, or a variable that is in two.
     """
     if steps < 1:
         raise TfwaveError(f"a call cannot make {steps} steps: give at least 1")
@@ -166,6 +166,8 @@ def staged(
         )
     seen: dict[int, str] = {}
     for name, table in tables.items():
+        if table.where == "workers":
+            raise TfwaveError(f"table '{name}' is on workers: pull and push its rows in a step of your own")
         for shard in table.shards:
             other = seen.setdefault(id(shard), name)
             if other != name:
