@@ -1,10 +1,9 @@
-"""One worker that holds tables with others: `table_worker.py SCENARIO RANK ADDRESS...` prints what it found as JSON."""
+"""A worker that holds tables with others: `table_worker.py SCENARIO RANK ADDRESS...` prints what it found."""
 
 import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -76,7 +75,14 @@ def trained(table: Table, rank: int) -> None:
         step(ids, scale)
 
 
-def same_bits(group: Workers, rank: int, workers: int) -> dict[str, bool]:
+def tell(found: dict[str, bool]) -> None:
+    """Stay in the group until all have told: who leaves ends it."""
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+
+
+def same_bits(group: Workers, rank: int, workers: int) -> None:
     found = dict[str, bool]()
     first, last = bounds(workers)[rank : rank + 2]
     for name in OPTIMIZERS:
@@ -90,10 +96,10 @@ def same_bits(group: Workers, rank: int, workers: int) -> dict[str, bool]:
         Table.pull(table, [ROWS])
     except tf.errors.InvalidArgumentError as err:
         found["out of range"] = f"rows 0 to {ROWS - 1}" in str(err)
-    return found
+    tell(found)
 
 
-def one_dies(group: Workers, rank: int, workers: int) -> dict[str, bool]:
+def one_dies(group: Workers, rank: int, workers: int) -> None:
     """The last one does, in a step; the others hear of it, and go on as a group of their own."""
     table = made("sgd", group, rank, workers)
     if rank == workers - 1:
@@ -108,12 +114,10 @@ def one_dies(group: Workers, rank: int, workers: int) -> dict[str, bool]:
     with Workers(sys.argv[3:-1], rank, patience=TOKEN_SECONDS) as fewer:
         again = made("adagrad", fewer, rank, workers - 1)
         found["a new group"] = bool(np.all(again.pull(np.arange(again.rows)).rows == start(ROWS)))
-        time.sleep(0)
-        again.pull([0])  # so that nobody leaves before all have pulled
-    return found
+        tell(found)
 
 
-SCENARIOS: dict[str, Callable[[Workers, int, int], dict[str, bool]]] = {
+SCENARIOS: dict[str, Callable[[Workers, int, int], None]] = {
     "same_bits": same_bits,
     "one_dies": one_dies,
 }
@@ -121,7 +125,7 @@ SCENARIOS: dict[str, Callable[[Workers, int, int], dict[str, bool]]] = {
 
 def main(scenario: str, rank: int, addresses: Sequence[str]) -> None:
     with Workers(addresses, rank, patience=TOKEN_SECONDS, deadline=TOKEN_SECONDS) as group:
-        print(json.dumps(SCENARIOS[scenario](group, rank, len(addresses))), flush=True)
+        SCENARIOS[scenario](group, rank, len(addresses))
 
 
 if __name__ == "__main__":

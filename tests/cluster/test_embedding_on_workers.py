@@ -20,6 +20,7 @@ def said(scenario: str, workers: int) -> list[tuple[int, dict[str, bool]]]:
     tasks = [
         subprocess.Popen(
             [sys.executable, "-m", WORKER, scenario, str(rank), *addresses],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parents[2],
@@ -27,7 +28,9 @@ def said(scenario: str, workers: int) -> list[tuple[int, dict[str, bool]]]:
         for rank in range(workers)
     ]
     try:
-        words = [task.communicate(timeout=SECONDS)[0] for task in tasks]
+        words = [task.stdout.readline() if task.stdout else "" for task in tasks]
+        for task in tasks:
+            task.communicate(timeout=SECONDS)
     finally:
         for task in tasks:
             task.kill()

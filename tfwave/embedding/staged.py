@@ -149,7 +149,7 @@ def staged(
         hot_bytes: on a worker, for rows that it keeps during a call.
 
     Raises:
-        TfwaveError: such a staleness is not possible, no step, no table, one on workers, or a variable that is in two.
+        TfwaveError: such a staleness is not possible, no step, no table or one on workers, or a variable in two.
     """
     if steps < 1:
         raise TfwaveError(f"a call cannot make {steps} steps: give at least 1")

@@ -111,7 +111,7 @@ class Workers:
         self.exchange.check()
 
     def close(self) -> None:
-        """Leave, which ends the group for all."""
+        """Leave, which ends the group for all: call it when all workers have made their last step."""
         self.exchange.leave()
         self._arrivals.close()
 
