@@ -147,6 +147,10 @@ class Workers:
         )
 
     def _key(self, caller: int, called: int) -> bytes:
-        """What a connection begins with: only who knows the token can make it."""
-        what = f"tfwave all-to-all {caller} {called} of {len(self._addresses)}"
-        return hmac.new(self._secret, what.encode(), hashlib.sha256).digest()[:KEY_BYTES]
+        return worker_key(self._secret, caller, called, len(self._addresses))
+
+
+def worker_key(secret: bytes, caller: int, called: int, workers: int) -> bytes:
+    """What a connection begins with: only who knows the token can make it."""
+    what = f"tfwave all-to-all {caller} {called} of {workers}"
+    return hmac.new(secret, what.encode(), hashlib.sha256).digest()[:KEY_BYTES]
