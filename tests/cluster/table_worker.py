@@ -85,15 +85,15 @@ def tell(found: dict[str, bool]) -> None:
 def same_bits(group: Workers, rank: int, workers: int) -> None:
     found = dict[str, bool]()
     first, last = bounds(workers)[rank : rank + 2]
-    for name in OPTIMIZERS:
-        table = made(name, group, rank, workers)
+    tables = {name: made(name, group, rank, workers) for name in OPTIMIZERS}
+    for name, table in tables.items():
         trained(table, rank)
         whole = expected(name, workers)
         found[name] = table.shards[0].numpy().tobytes() == whole[first:last].tobytes()
         found[f"{name} learned"] = whole.tobytes() != start(ROWS).tobytes()
         found[f"{name} rows"] = table.rows == ROWS and table.where == "workers"
     try:
-        Table.pull(table, [ROWS])
+        tables["sgd"].pull([ROWS])
     except tf.errors.InvalidArgumentError as err:
         found["out of range"] = f"rows 0 to {ROWS - 1}" in str(err)
     tell(found)
