@@ -181,7 +181,7 @@ def staged(  # noqa: PLR0913
         plan: a plan, or its file, with a section `embeddings`; instead of these three.
 
     Raises:
-        TfwaveError: such a staleness is not possible, no step, no table, or a variable that is in two tables.
+        TfwaveError: such a staleness is not possible, no step, no table or one on workers, or a variable in two.
         PlanError: the plan cannot be read, stages no steps, or is for other tables; names the first.
     """
     given = {"staleness": staleness, "steps": steps, "hot_bytes": hot_bytes}
@@ -219,6 +219,8 @@ def _check_tables(tables: Mapping[str, Table]) -> None:
         )
     seen: dict[int, str] = {}
     for name, table in tables.items():
+        if table.where == "workers":
+            raise TfwaveError(f"table '{name}' is on workers: pull and push its rows in a step of your own")
         for shard in table.shards:
             other = seen.setdefault(id(shard), name)
             if other != name:

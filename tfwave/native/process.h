@@ -1,8 +1,9 @@
-// The one hook of this process, shared by all servers in it: steps and channels tell them apart; its one ledger, and its
-// one stash.
+// The one hook of this process, shared by all servers in it: steps and channels tell them apart; its one ledger, its one
+// stash, and the groups that it exchanges splits in.
 #ifndef TFWAVE_NATIVE_PROCESS_H_
 #define TFWAVE_NATIVE_PROCESS_H_
 
+#include "all_to_all_groups.h"
 #include "arrival_log.h"
 #include "hand_off_log.h"
 #include "hooked_tasks.h"
@@ -25,6 +26,7 @@ struct Process {
   Sequencer sequencer{&log};
   Ledger ledger;
   Stash stash;
+  AllToAllGroups groups;
 };
 
 // Never destroyed: TensorFlow's threads outlive static destructors.

@@ -5,25 +5,30 @@ import threading
 import time
 from collections.abc import Callable
 
-from tfwave.reduce.ring import receive
+from tfwave.reduce.ring import receive, shut
 from tfwave.runtime.control.address import EVERYWHERE, is_loopback, split_address
 
 KEY_BYTES = 16
 MOST_WAITING = 16
-"""So many connections wait to be asked for; then the oldest is closed."""
 _KEY_SECONDS = 30.0
 
 
 class Arrivals:
     """Listens, and keeps what has come under the key that it showed."""
 
-    def __init__(self, host: str) -> None:
-        """Listen at a free port of `host`, or of all interfaces if it is not loopback.
+    def __init__(self, host: str, port: int = 0, *, most_waiting: int = MOST_WAITING) -> None:
+        """Listen at a port of `host`, or of all interfaces if it is not loopback.
+
+        Args:
+            host: a name or address of this machine.
+            port: 0: a free one.
+            most_waiting: so many connections wait to be asked for; then the oldest is closed.
 
         Raises:
             OSError: there is none.
         """
-        self._listener = socket.create_server((host if is_loopback(host) else EVERYWHERE, 0), backlog=64)
+        self._most_waiting = most_waiting
+        self._listener = socket.create_server((host if is_loopback(host) else EVERYWHERE, port), backlog=64)
         self.address = f"{host}:{self._listener.getsockname()[1]}"
         self._came: dict[bytes, socket.socket] = {}
         self._changed = threading.Condition()
@@ -53,6 +58,7 @@ class Arrivals:
 
     def close(self) -> None:
         """Listen no more."""
+        shut(self._listener)  # else who waits in `accept` keeps the port
         self._listener.close()
         with self._changed:
             for one in self._came.values():
@@ -77,7 +83,9 @@ class Arrivals:
             came.close()
             return
         with self._changed:
-            while len(self._came) >= MOST_WAITING:
+            if (before := self._came.pop(bytes(key), None)) is not None:
+                before.close()
+            while len(self._came) >= self._most_waiting:
                 self._came.pop(next(iter(self._came))).close()
             self._came[bytes(key)] = came
             self._changed.notify_all()

@@ -1,18 +1,26 @@
-"""A table of rows on parameter servers, and what its optimizer keeps beside it."""
+"""A table of rows on parameter servers or on the workers, and what its optimizer keeps beside it."""
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
 from tfwave.errors import TfwaveError
+from tfwave.runtime.all_to_all import Exchange
 from tfwave.runtime.embedding.columns import as_one
 from tfwave.runtime.embedding.dynamic import Dynamic, Rows, begin_anew
 from tfwave.runtime.embedding.optimizers import RowOptimizer
+from tfwave.runtime.embedding.owners import Owners, Pulled
 
 _MATRIX = 2
 _MOST_ROWS = 2**31
+
+
+class Group(Protocol):
+    """Workers that hold tables together: `tfwave.embedding.Workers`."""
+
+    exchange: Exchange
 
 
 class Table:
@@ -25,19 +33,37 @@ class Table:
     3. by columns, over servers: a list of `tf.Variable`s, each with some columns of all rows.
 
     Evaluation and export read the first two with `tf.nn.embedding_lookup`, the third one variable by variable.
+
+    Or it lies on the workers, ``where="workers"``: each has some rows in a `tf.Variable` of its own, worker 0 the
+    first, and its loop calls `pull` and `push`.
     """
 
-    def __init__(self, variable: Any, optimizer: RowOptimizer, *, dynamic: Dynamic | None = None) -> None:
+    def __init__(
+        self,
+        variable: Any,
+        optimizer: RowOptimizer,
+        *,
+        dynamic: Dynamic | None = None,
+        where: Literal["servers", "workers"] = "servers",
+        workers: Group | None = None,
+    ) -> None:
         """Make the optimizer's slots, each beside its rows, on the same device.
+
+        On the workers, all of them make their tables, in the same order and of the same names: each waits for the
+        others.
 
         Args:
             variable: float32; see above.
             optimizer: `SGD` or `Adagrad` of this package.
-            dynamic: given for a table whose ids are not the numbers of its rows.
+            dynamic: given for a table whose ids are not the numbers of its rows; on servers only.
+            where: what holds the rows.
+            workers: those that hold them, with ``where="workers"`` only.
 
         Raises:
-            TfwaveError: a variable of another shape or type, columns of unlike lengths, or 2**31 rows or more.
+            TfwaveError: a variable of another shape or type, columns of unlike lengths, or 2**31 rows or more; or
+                arguments that do not go together.
         """
+        _check_where(variable, dynamic, where, workers)
         self.by_columns: bool = isinstance(variable, list | tuple)
         """Whether each of `shards` has some columns of all rows, and not all columns of some rows."""
         self.shards: tuple[Any, ...] = _shards_of(variable)
@@ -55,9 +81,52 @@ class Table:
             setattr(self.module, slot, self._joined(parts, slot))
         self.slots = tuple(zip(*slots, strict=True)) if slots else ((),) * len(self.shards)
         """For each shard its slots."""
+        self._owners = Owners(workers.exchange, _name(variable), variable) if workers else None
         self._kept = Rows(dynamic, self.rows) if dynamic else None
         if self._kept:
             self.module.ids = self._kept.in_checkpoints()
+
+    @property
+    def where(self) -> Literal["servers", "workers"]:
+        """What holds the rows."""
+        return "workers" if self._owners else "servers"
+
+    def pull(self, ids: Any) -> Pulled:
+        """Of a table on workers, the rows that a batch asks for: all workers call it, in each step.
+
+        Each row comes once, however often the batch has its id. Watch ``pulled.rows`` with a `tf.GradientTape`.
+
+        Args:
+            ids: integers of any shape, also none at all.
+
+        Raises:
+            TfwaveError: the table is on servers.
+            tf.errors.InvalidArgumentError: an id that is no row of the table.
+            tf.errors.AbortedError: the group has ended; names the worker at fault.
+        """
+        return self._on_workers().pull(ids)
+
+    def push(self, pulled: Pulled, gradients: Any) -> None:
+        """Send the gradients of rows to the workers that own them, which update each row once: all workers call it.
+
+        The gradients of a row are summed in this order: in each worker those of its batch, from the first id on;
+        then the workers' sums, from rank 0 on. So the table has the bits of one in one process that sums so.
+
+        Args:
+            pulled: what `pull` returned in this step.
+            gradients: shaped as ``pulled.rows``.
+
+        Raises:
+            TfwaveError, tf.errors.AbortedError: as `pull`.
+        """
+        self._on_workers().push(pulled, gradients, self.optimizer, self.slots[0])
+
+    def _on_workers(self) -> Owners:
+        if not self._owners:
+            raise TfwaveError(
+                "the table is on servers, where `staged` pulls and pushes: give it where='workers'"
+            )
+        return self._owners
 
     def numbers(self, ids: Any, batch: Any) -> Any:
         """The rows of a batch's ids, shaped as these are; of a dynamic table, new ids get rows."""
@@ -106,6 +175,8 @@ class Table:
 
     @property
     def rows(self) -> int:
+        if self._owners:
+            return self._owners.rows
         heights = [int(shard.shape[0]) for shard in self.shards]
         return heights[0] if self.by_columns else sum(heights)
 
@@ -113,6 +184,13 @@ class Table:
     def width(self) -> int:
         widths = [int(shard.shape[1]) for shard in self.shards]
         return sum(widths) if self.by_columns else widths[0]
+
+
+def _check_where(variable: Any, dynamic: Dynamic | None, where: str, workers: Group | None) -> None:
+    if where not in ("servers", "workers") or (where == "workers") != (workers is not None):
+        raise TfwaveError(f"where={where!r}: give 'servers', or 'workers' with workers=Workers(...)")
+    if workers and (dynamic or isinstance(variable, (list, tuple, _sharded()))):
+        raise TfwaveError("a table on workers has the rows of this one in a tf.Variable, and is not dynamic")
 
 
 def _sharded() -> Any:

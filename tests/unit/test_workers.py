@@ -1,0 +1,50 @@
+"""Workers that hold tables: who may be one. Their exchange is in tests/cluster/test_embedding_on_workers.py."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.ports import free_ports
+from tfwave.embedding.workers import Workers, worker_key
+from tfwave.errors import EnforcerError
+from tfwave.reduce.arrivals import call
+from tfwave.runtime.control.credentials import Credentials
+
+PATIENCE = 0.2
+"""Nobody comes: a slow machine only waits longer."""
+LISTENS_SECONDS = 3.0
+
+
+def test_an_open_address_without_a_token() -> None:
+    with pytest.raises(EnforcerError, match="credentials"):
+        Workers(["127.0.0.1:7000", "10.0.0.2:7000"], 0)
+    with pytest.raises(EnforcerError, match="know each other by a token"):
+        Workers(["10.0.0.1:7000"], 0, credentials=Credentials(None, "a.pem", "a.key", "ca.pem"))
+
+
+def test_who_does_not_know_the_token_is_not_taken_for_a_worker() -> None:
+    """It is there all the time, and shows the key of another token."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    right = Credentials("right-and-long-enough")
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(Workers, addresses, 0, credentials=right, patience=LISTENS_SECONDS)
+        stranger = _called(addresses[0], worker_key(b"wrong-but-long-enough", 1, 0, 2))
+        with stranger, pytest.raises(EnforcerError, match=f"worker 1 at {addresses[1]} did not come"):
+            first.result()
+
+
+def test_a_worker_that_does_not_come_is_named() -> None:
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    for rank in range(2):
+        with pytest.raises(EnforcerError, match=f"worker {1 - rank} at {addresses[1 - rank]} did not come"):
+            Workers(addresses, rank, patience=PATIENCE)
+
+
+def _called(address: str, key: bytes) -> socket.socket:
+    """As soon as it listens."""
+    while True:
+        try:
+            return call(address, key, LISTENS_SECONDS)
+        except ConnectionRefusedError:
+            continue

@@ -1,0 +1,156 @@
+"""Workers that hold tables among them: they find each other, and form a group that exchanges splits natively."""
+
+import hashlib
+import hmac
+import socket
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from tfwave.errors import EnforcerError
+from tfwave.reduce.arrivals import KEY_BYTES, Arrivals, call
+from tfwave.reduce.place import Place
+from tfwave.runtime.all_to_all import Exchange
+from tfwave.runtime.control.address import split_address
+from tfwave.runtime.control.client import check_reach
+from tfwave.runtime.control.credentials import Credentials
+
+_AGAIN_SECONDS = 0.05
+_GROUP = "workers"
+
+
+class Workers:
+    """The workers that hold tables together, for `Table(..., where="workers")` (Sven, sec. 6.1).
+
+    A worker that dies, is silent past the deadline, or whose step fails while it waits for others ends the group
+    for all: what waits raises `tf.errors.AbortedError`, which names that worker. A table may then have the step's
+    updates on some workers only: restore a checkpoint on all of them, and `form` the group again. A process belongs
+    to one such group.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        rank: int,
+        *,
+        credentials: Credentials | None = None,
+        deadline: float = 60.0,
+        patience: float = 300.0,
+    ) -> None:
+        """Listen at this worker's address, and form the group: blocks until all workers are there.
+
+        Args:
+            addresses: ``host:port`` of each worker, where nothing else listens.
+            rank: which of them this process is.
+            credentials: a token that all know; needed where an address is not loopback. What is exchanged is not
+                encrypted: use a network that is trusted.
+            deadline: seconds that a step waits for another worker's part.
+            patience: seconds that workers wait for each other to form the group.
+
+        Raises:
+            EnforcerError: an address is malformed, in use or open to other machines without a token; credentials
+                without a token; or not all workers came.
+        """
+        place = Place.given(addresses, rank)
+        for address in addresses:
+            check_reach(address, credentials)
+        if credentials and credentials.token is None:
+            raise EnforcerError(
+                "workers that hold tables know each other by a token: give Credentials(token=...)"
+            )
+        if not (deadline > 0 and patience > 0):
+            raise EnforcerError(f"deadline={deadline}, patience={patience}: give seconds above 0")
+        self._addresses, self._rank = tuple(place.workers), rank
+        self._secret = (credentials.token or "" if credentials else "").encode()
+        self._deadline, self._patience = deadline, patience
+        host, port = split_address(addresses[rank])
+        try:
+            self._arrivals = Arrivals(host, port, most_waiting=len(addresses))
+        except OSError as err:
+            raise EnforcerError(
+                f"cannot listen at '{addresses[rank]}' ({err}): give another address"
+            ) from err
+        self.exchange = Exchange(_GROUP, rank, len(addresses))
+        """What ops know the group by."""
+        try:
+            self.form()
+        except EnforcerError:
+            self._arrivals.close()
+            raise
+
+    def form(self) -> None:
+        """Form the group anew, in place of one that has ended: all workers call it, those that were restarted too.
+
+        Functions that were traced stay as they are.
+
+        Raises:
+            EnforcerError: not all workers came within the patience; names the one.
+        """
+        self.exchange.leave()
+        end = time.monotonic() + self._patience
+        sockets: list[socket.socket | None] = [None] * len(self._addresses)
+        try:
+            for other in range(len(self._addresses)):
+                if other < self._rank:
+                    sockets[other] = self._called(other, end)
+            for other in range(self._rank + 1, len(self._addresses)):
+                sockets[other] = self._taken(other, end)
+        except EnforcerError:
+            for one in sockets:
+                if one is not None:
+                    one.close()
+            raise
+        self.exchange.form(sockets, self._deadline)
+
+    def check(self) -> None:
+        """Find out whether the group stands.
+
+        Raises:
+            EnforcerError: it has ended; names the worker at fault.
+        """
+        self.exchange.check()
+
+    def close(self) -> None:
+        """Leave, which ends the group for all: call it when all workers have made their last step."""
+        self.exchange.leave()
+        self._arrivals.close()
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _called(self, other: int, end: float) -> socket.socket:
+        while True:
+            left = max(_AGAIN_SECONDS, end - time.monotonic())
+            try:
+                return call(self._addresses[other], self._key(self._rank, other), left)
+            except OSError as err:
+                if time.monotonic() >= end:
+                    raise self._absent(other, err) from err
+                time.sleep(_AGAIN_SECONDS)
+
+    def _taken(self, other: int, end: float) -> socket.socket:
+        left = max(_AGAIN_SECONDS, end - time.monotonic())
+        try:
+            return self._arrivals.take(self._key(other, self._rank), left, lambda: False)
+        except OSError as err:
+            raise self._absent(other, err) from err
+
+    def _absent(self, other: int, err: OSError) -> EnforcerError:
+        return EnforcerError(
+            f"worker {other} at {self._addresses[other]} did not come within {self._patience:g} s ({err}): is it "
+            "up, with the same addresses and token?"
+        )
+
+    def _key(self, caller: int, called: int) -> bytes:
+        return worker_key(self._secret, caller, called, len(self._addresses))
+
+
+def worker_key(secret: bytes, caller: int, called: int, workers: int) -> bytes:
+    """What a connection begins with: only who knows the token can make it."""
+    what = f"tfwave all-to-all {caller} {called} of {workers}"
+    return hmac.new(secret, what.encode(), hashlib.sha256).digest()[:KEY_BYTES]

@@ -1,0 +1,91 @@
+"""Splits that ranks exchange by the native library: each sends as soon as it can, and collects what all sent."""
+
+import ctypes
+import socket
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from tfwave.errors import EnforcerError
+from tfwave.runtime import native
+
+_MESSAGE_BYTES = 1024
+
+
+class Exchange:
+    """A group of ranks, as this process's ops know it: by a name, under which another may take its place."""
+
+    def __init__(self, name: str, rank: int, ranks: int) -> None:
+        """Of a group that is yet to be formed."""
+        self.name, self.rank, self.ranks = name, rank, ranks
+
+    def form(self, sockets: Sequence[socket.socket | None], deadline: float) -> None:
+        """Take a connected socket to each other rank (None for the own one), in the place of those that there were.
+
+        Args:
+            sockets: by rank; they are the library's from now on.
+            deadline: seconds that a rank waits for another's split, before the group ends for all.
+
+        Raises:
+            EnvironmentUnsupported, EnforcerError: as `tfwave.runtime.native.load`.
+        """
+        native.load()
+        for one in sockets:
+            if one is not None:
+                one.setblocking(True)
+        numbers = [-1 if one is None else one.detach() for one in sockets]
+        held = (ctypes.c_int32 * len(numbers))(*numbers)
+        _call("form", self._known, self.rank, held, len(numbers), ctypes.c_double(deadline))
+
+    def leave(self) -> None:
+        """End the group for all ranks; nothing if it has ended."""
+        _call("leave", self._known)
+
+    def check(self) -> None:
+        """Find out whether the group stands.
+
+        Raises:
+            EnforcerError: it does not; says which rank ended it.
+        """
+        _call("check", self._known)
+
+    def exchange(self, value: Any, counts: Any, tag: str) -> list[Any]:
+        """Send rows, and get those that came, as ops; all ranks call it, as often and with the same tags.
+
+        Args:
+            value: of shape [n, ...], the same behind n on all ranks, of any type that is plain numbers.
+            counts: [ranks], how many of the rows each rank gets, in their order; int64.
+            tag: tells exchanges apart that are under way at once.
+
+        Returns:
+            By rank, the rows that it sent: [m, ...].
+        """
+        ops, group = _ops(), {"group": self.name, "tag": tag}
+        step = ops.tfwave_next_step(**group)
+        scattered = ops.tfwave_scatter(
+            value=value, counts=counts, step=step, to=list(range(self.ranks)), **group
+        )
+        tensorflow: Any = import_module("tensorflow")
+        with tensorflow.control_dependencies([] if scattered is None else [scattered]):
+            return ops.tfwave_collect(
+                step=step, T=value.dtype, ranks=self.ranks, row=value.shape[1:], **group
+            )
+
+    @property
+    def _known(self) -> bytes:
+        return self.name.encode()
+
+
+@cache
+def _ops() -> Any:
+    native.load()
+    tensorflow: Any = import_module("tensorflow")
+    return tensorflow.load_op_library(str(native.ensure_built().path))
+
+
+def _call(name: str, *arguments: Any) -> None:
+    function: Callable[..., int] = getattr(native.load(), f"tfwave_all_to_all_{name}")
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    if function(*arguments, message, ctypes.c_int64(_MESSAGE_BYTES)) != 0:
+        raise EnforcerError(message.value.decode(errors="replace"))

@@ -1,0 +1,90 @@
+"""A table whose rows lie on the workers: each owns some, and all send each other ids, rows and gradients."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from tfwave.errors import TfwaveError
+from tfwave.runtime.all_to_all import Exchange
+from tfwave.runtime.embedding.optimizers import RowOptimizer
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """The rows of a batch, and what sends their gradients back; see `Table.pull`.
+
+    Attributes:
+        rows: shaped as the ids, and then [width].
+        places: of each id, in the order of the batch, that of its row among the batch's different rows.
+        counts: [workers], how many of these rows each worker owns.
+        wanted: by worker, the rows that it asked this one for, numbered inside the shard.
+    """
+
+    rows: Any
+    places: Any
+    counts: Any
+    wanted: Sequence[Any]
+
+
+class Owners:
+    """Which worker owns which rows of a table: the first has the first ones; shards may differ in length."""
+
+    def __init__(self, group: Exchange, name: str, shard: Any) -> None:
+        """Tell the others how much of the table is here, and hear of their parts: all workers call it.
+
+        Raises:
+            TfwaveError: shards of unlike widths.
+        """
+        self._tf: Any = import_module("tensorflow")
+        self._group, self._name, self._shard = group, name, shard
+        shape = self._tf.constant([[int(size) for size in shard.shape]] * group.ranks, self._tf.int64)
+        shapes = [
+            came.numpy()[0] for came in group.exchange(shape, self._tf.ones(group.ranks, "int64"), name)
+        ]
+        self.width = int(shard.shape[1])
+        widths = {int(width) for _, width in shapes}
+        if len(widths) > 1:
+            raise TfwaveError(
+                f"{name} is {' and '.join(map(str, sorted(widths)))} wide on the workers: give all one width"
+            )
+        heights = [int(rows) for rows, _ in shapes]
+        self.starts = [sum(heights[:rank]) for rank in range(group.ranks)]
+        self.rows = sum(heights)
+
+    def pull(self, ids: Any) -> Pulled:
+        """As `Table.pull`."""
+        tensorflow = self._tf
+        with tensorflow.device("/cpu:0"):
+            ids = tensorflow.cast(ids, tensorflow.int64)
+            flat = tensorflow.reshape(ids, [-1])
+            in_range = tensorflow.reduce_all((flat >= 0) & (flat < self.rows))
+            complaint = f"table '{self._name}' has rows 0 to {self.rows - 1}, and a batch asks for others:"
+            tensorflow.debugging.Assert(in_range, [complaint, flat])
+            rows = tensorflow.sort(tensorflow.unique(flat).y)
+            ends = tensorflow.constant([*self.starts[1:], self.rows], tensorflow.int64)
+            until = tensorflow.searchsorted(rows, ends, out_type=tensorflow.int64)
+            counts = until - tensorflow.concat([[0], until[:-1]], 0)
+            starts = tensorflow.repeat(tensorflow.constant(self.starts, tensorflow.int64), counts)
+            local = tensorflow.cast(rows - starts, tensorflow.int32)
+            wanted = self._group.exchange(local, counts, f"{self._name}/ids")
+            here = tensorflow.gather(self._shard, tensorflow.concat(wanted, 0))
+            sizes = tensorflow.stack([tensorflow.size(some, tensorflow.int64) for some in wanted])
+            came = tensorflow.concat(self._group.exchange(here, sizes, f"{self._name}/rows"), 0)
+            places = tensorflow.searchsorted(rows, flat)
+            shape = tensorflow.concat([tensorflow.shape(ids), [self.width]], 0)
+            return Pulled(tensorflow.reshape(tensorflow.gather(came, places), shape), places, counts, wanted)
+
+    def push(self, pulled: Pulled, gradients: Any, optimizer: RowOptimizer, slots: Sequence[Any]) -> None:
+        """As `Table.push`."""
+        tensorflow = self._tf
+        with tensorflow.device("/cpu:0"):
+            flat = tensorflow.reshape(gradients, [-1, self.width])
+            count = tensorflow.reduce_sum(pulled.counts)
+            sums = tensorflow.math.unsorted_segment_sum(flat, pulled.places, count)
+            came = self._group.exchange(sums, pulled.counts, f"{self._name}/gradients")
+            rows, places = tensorflow.unique(tensorflow.concat(pulled.wanted, 0))
+            total = tensorflow.math.unsorted_segment_sum(
+                tensorflow.concat(came, 0), places, tensorflow.size(rows)
+            )
+            optimizer.apply(self._shard, slots, rows, total)
