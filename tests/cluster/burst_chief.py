@@ -1,13 +1,16 @@
 """A chief that runs burst plans, on four CPU devices of its own and on those of four workers.
 
-python -m tests.cluster.burst_chief CLUSTER      then obeys: `step` and `fit`
+python -m tests.cluster.burst_chief CLUSTER      then obeys: `step`, `fit` and `beside`
 """
 
 import json
 import re
 import sys
+import time
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -16,13 +19,20 @@ import tensorflow as tf
 from tensorflow.python.eager import context  # pyright: ignore
 
 from tests.cluster.speaker import obey, say
+from tests.lowered import spare
 from tests.numerics.bursts import BATCH, Place, gradients, in_turns, made, plan_of
+from tfwave.colocate import Background
 from tfwave.keras import BurstCallback
 from tfwave.keras.bursts.nodes import nodes_of
 
 DEVICES = 4
 HERE = [f"/job:chief/replica:0/task:0/device:CPU:{number}" for number in range(DEVICES)]
 THERE = [f"/job:worker/replica:0/task:{number}/device:CPU:0" for number in range(DEVICES)]
+IDLE_IN_TURNS: list[Place] = [(0, 2), (0, 1)]
+"""On two workers, of which the second has nothing to do in every other layer."""
+LEAST_STEPS, STEPS_BEHIND = 4, 4
+SECONDS = 120.0
+"""What gets only what others leave may take long for a little."""
 PLACES = {"here": HERE, "there": THERE}
 PLANS: dict[str, list[Place]] = {
     "one": [(3, 1)],
@@ -113,13 +123,69 @@ def fit() -> list[list[float]]:
     return found
 
 
+def trained(wrapped: Callable[[Callable[[], None]], bool]) -> list[str]:
+    """The losses of a training on two workers, as long as what wraps each step says to go on."""
+    with tf.device(HERE[0]):
+        model = named("vgg")
+    plan = plan_of(in_turns(model, IDLE_IN_TURNS), devices=2)
+    step, batch = gradients(model, plan, devices=THERE[:2])
+    losses: list[str] = []
+
+    def one() -> None:
+        loss, found = step(*batch)
+        for weight, gradient in zip(model.trainable_variables, found, strict=True):
+            weight.assign_sub(0.1 * gradient)
+        losses.append(float(loss).hex())
+
+    while wrapped(one):
+        pass
+    return losses
+
+
+def beside(program: str, note: str, ends: bool) -> dict[str, Any]:
+    """A training on two workers with a background, until that has made steps, or ended; and the same one alone."""
+    with Background([program, note]) as background:
+        spare(background.pid)
+        end, behind = time.monotonic() + SECONDS, STEPS_BEHIND
+
+        def in_step(one: Callable[[], None]) -> bool:
+            nonlocal behind
+            with background.step():
+                one()
+            is_seen = background.report().exit_code is not None if ends else steps_of(note) >= LEAST_STEPS
+            behind -= is_seen
+            return behind > 0 and time.monotonic() < end
+
+        losses = trained(in_step)
+        report = background.report()
+    left = iter(range(len(losses) - 1, -1, -1))
+
+    def by_itself(one: Callable[[], None]) -> bool:
+        one()
+        return next(left) > 0
+
+    return {
+        "beside": losses,
+        "alone": trained(by_itself),
+        "steps": steps_of(note),
+        "seen": behind <= 0,
+        "exit_code": report.exit_code,
+    }
+
+
+def steps_of(note: str) -> int:
+    """So many a background has noted."""
+    path = Path(note)
+    return len(path.read_bytes()) if path.is_file() else 0
+
+
 def main() -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * DEVICES)
     cluster = tf.train.ClusterSpec(json.loads(sys.argv[1]))
     tf.config.experimental_connect_to_cluster(cluster, job_name="chief", protocol="grpc")
     say("ready")
-    obey({"step": step, "fit": fit})
+    obey({"step": step, "fit": fit, "beside": beside})
 
 
 if __name__ == "__main__":

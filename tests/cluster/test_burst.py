@@ -1,7 +1,9 @@
 """Burst plans of five models on four devices: of one process, and of four real workers."""
 
 import json
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,26 @@ pytestmark = pytest.mark.tensorflow
 MODELS = ("vgg", "inception", "words", "attention", "two_sided")
 PLANS = ("one", "all", "two", "three", "turns", "apart")
 WORKERS = 4
+TRAINS = """
+import os, resource, signal, sys
+import numpy as np
+draw = np.random.default_rng(5)
+inputs, wanted, weights = draw.normal(size=(64, 16)), draw.normal(size=64), np.zeros(16)
+for number in range(1 << 30):
+    weights -= 0.01 / 64 * (inputs.T @ (inputs @ weights - wanted))
+    with open(sys.argv[1], "ab") as note:
+        note.write(b".")
+    if number == 5:
+        {fault}
+"""
+OUT_OF_MEMORY = "resource.setrlimit(resource.RLIMIT_AS, (1 << 27, 1 << 27)); kept = bytearray(1 << 30)"
+FAULTS = {
+    "none": ("pass", None),
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
+    "hanging": ("signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()", None),
+    "out of memory": (OUT_OF_MEMORY, 1),
+}
+"""What a background does after six steps, and its exit code while the foreground goes on."""
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +68,21 @@ def test_a_step_is_one_devices_and_runs_as_planned(chief: Speaker, name: str, wh
 def test_fit_on_workers_trains_what_one_process_does(chief: Speaker) -> None:
     here, there = chief.ask("fit")
     assert there == pytest.approx(here, rel=1e-5)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_burst_on_two_workers_computes_the_same_beside_a_background(
+    chief: Speaker, tmp_path: Path, fault: str
+) -> None:
+    """It makes steps on what the workers leave idle; whatever becomes of it, no loss changes by a bit."""
+    does, code = FAULTS[fault]
+    program = tmp_path / "train.py"
+    program.write_text(TRAINS.format(fault=does))
+    ends = code is not None
+    found = chief.ask("beside", program=str(program), note=str(tmp_path / "note"), ends=ends)
+    assert found["beside"] == found["alone"]
+    assert len(set(found["alone"])) > 1
+    if not found["seen"]:
+        pytest.skip("others kept the cores busy all the time, and left nothing for the background")
+    assert found["exit_code"] == code
+    assert found["steps"] >= 4

@@ -17,6 +17,7 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # as in a limited pool: it rounds oth
 
 import tensorflow as tf
 
+from tests.lowered import spare
 from tfwave.colocate import Background
 
 KINDS = ("busy", "gaps", "serial")
@@ -64,14 +65,6 @@ def policies(pid: int | str = "self") -> list[int]:
         except ProcessLookupError:
             continue
     return sorted(found)
-
-
-def spare(pid: int) -> None:
-    """Give the background's session its full weight, where this user may; its threads stay SCHED_IDLE."""
-    try:
-        Path(f"/proc/{pid}/autogroup").write_text("0")
-    except OSError:
-        return
 
 
 def foreground(out: Path) -> dict[str, Any]:

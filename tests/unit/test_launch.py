@@ -1,5 +1,7 @@
 """Launching a job on this machine, as far as no server has to start."""
 
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -72,6 +74,58 @@ def test_servers_that_take_too_long_end_with_the_job(monkeypatch: pytest.MonkeyP
     with pytest.raises(EnforcerError, match="did not start within 0 s"), local_servers(1, 1):
         pytest.fail("it runs")
     assert time.monotonic() - begin < module._GRACE_SECONDS
+
+
+def launched(tmp_path: Path, background: str, job: str) -> subprocess.CompletedProcess[str]:
+    """A job of one worker that reduces, which needs no server, beside a background."""
+    for name, text in (("other.py", background), ("train.py", job)):
+        (tmp_path / name).write_text(text)
+    options = ["--reduce", "--workers", "1", "--background", "other.py", "train.py"]
+    return subprocess.run(
+        [sys.executable, "-m", "tfwave", "launch", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_a_background_ends_with_the_job_whose_exit_code_counts(tmp_path: Path, code: int) -> None:
+    """The job ends when it has seen the background's process; that would go on for ever."""
+    background = (
+        "import os, pathlib\n"
+        "pathlib.Path('part').write_text(f'{os.getpid()} {os.sched_getscheduler(0)}')\n"
+        "os.rename('part', 'pid')\n"
+        "os.execvp('sleep', ['sleep', '1000'])"
+    )
+    job = (
+        "import os, time\n"
+        "end = time.monotonic() + 120\n"
+        "while not os.path.exists('pid') and time.monotonic() < end: time.sleep(0.01)\n"
+        f"raise SystemExit({code})"
+    )
+    done = launched(tmp_path, background, job)
+    assert done.returncode == code, done.stderr
+    assert "SCHED_IDLE" in done.stderr
+    if not (tmp_path / "pid").is_file():
+        pytest.skip("others kept the cores busy all the time, and left nothing for the background")
+    pid, policy = map(int, (tmp_path / "pid").read_text().split())
+    assert policy == os.SCHED_IDLE
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_background_that_fails_leaves_the_exit_code_alone(tmp_path: Path) -> None:
+    done = launched(tmp_path, "raise SystemExit(7)", "pass")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_background_that_is_not_there_is_named(tfwave: Command, tmp_path: Path) -> None:
+    code, _, err = tfwave("launch", "--background", tmp_path / "other.py", __file__)
+    assert code == 2
+    assert "other.py'" in err
 
 
 def test_a_program_that_is_not_there_is_named(tfwave: Command, tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 """`tfwave launch`: a whole job on this machine."""
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tfwave.colocate.background import python_command
 from tfwave.errors import EnforcerError
 from tfwave.reduce.service import Coordinator
+from tfwave.runtime.background import BackgroundProcess
 from tfwave.runtime.launch import local_servers, run_chief, run_workers
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-def launch_command(
+def launch_command(  # noqa: PLR0913, PLR0917
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The chief's program; what follows are its arguments.")],
     ps: Annotated[int, typer.Option(min=1, help="How many parameter servers.")] = 1,
@@ -21,6 +25,10 @@ def launch_command(
     reduce: Annotated[
         bool, typer.Option("--reduce", help="The program is the workers', which reduce; no servers.")
     ] = False,
+    background: Annotated[
+        Path | None,
+        typer.Option(metavar="SCRIPT", help="A training beside the job, on what all others leave idle."),
+    ] = None,
 ) -> None:
     """Run a training program on parameter servers and workers of its own, all on this machine.
 
@@ -30,6 +38,9 @@ def launch_command(
     With --reduce it runs the program once for each worker, for tfwave.keras.PartialReduce, with a coordinator.
     The exit code is 0 if all of them end well, else that of the first that did not; the others go on.
 
+    With --background another program trains as tfwave background runs it, until the job ends: nothing that becomes
+    of it changes the exit code.
+
     [bold]Examples[/bold]
 
       tfwave launch examples/parameter_server_custom_loop.py
@@ -37,12 +48,28 @@ def launch_command(
       tfwave launch --ps 2 --workers 4 train.py --epochs 3
 
       tfwave launch --reduce --workers 3 examples/partial_reduce_keras.py
+
+      tfwave launch --background other.py train.py
     """
     if not script.is_file():
         raise EnforcerError(f"there is no program '{script}': give a Python file")
     command = [sys.executable, str(script), *context.args]
-    if reduce:
-        with Coordinator() as coordinator:
-            raise typer.Exit(run_workers(workers, command, coordinator.address))
-    with local_servers(ps, workers) as job:
-        raise typer.Exit(run_chief(job, command))
+    with _beside(background):
+        if reduce:
+            with Coordinator() as coordinator:
+                raise typer.Exit(run_workers(workers, command, coordinator.address))
+        with local_servers(ps, workers) as job:
+            raise typer.Exit(run_chief(job, command))
+
+
+@contextmanager
+def _beside(background: Path | None) -> Generator[None]:
+    """Run a program on what is left idle, as long as the block runs."""
+    if background is None:
+        yield
+        return
+    process = BackgroundProcess(python_command([background]))
+    try:
+        yield
+    finally:
+        process.end()

@@ -1,12 +1,20 @@
 """What a training in the background costs a foreground, and how much of the idle time it takes.
 
 Three foregrounds: convolutions that keep the cores busy, the same with waits in each step, and a recurrent one that
-uses one core. The background trains convolutions, as `tfwave background` runs it; so does one that runs out of
-memory after a few steps and begins anew, for ever ("failing"); and, to compare, one as any process ("equal").
-Windows with and without it take turns; slowdowns are of the two windows of a repeat. The share of the idle time is
-the background's CPU time over that and what stayed idle beside it.
+uses one core. The background trains convolutions, as `tfwave background` runs it; so does one that is paused where
+it slows the foreground by more than a twentieth, as `Background(slowdown_at_most=1.05)` does ("limited"), and one
+that runs out of memory after a few steps and begins anew, for ever ("failing"); and, to compare, one as any process
+("equal"). Windows with and without it take turns; slowdowns are of the two windows of a repeat.
 
-    tools/bench/background.py                                    minutes, and a quiet machine
+* `progress`: steps of the background, over those that it makes in as long by itself ("alone", which says how much
+  of the cores that takes).
+* `share_of_idle`: that over the idle share of the cores in the window without it; what it costs the background to
+  give way is in it, and where it moves the foreground, so is what that leaves then.
+* `used_of_idle`: the background's CPU time over that and what stayed idle beside it.
+* `delay_alone`, `delay`: for how long the foreground's threads waited for a core, over the window (schedstat). What
+  slows a foreground and is not in it is shared otherwise, as caches and memory.
+
+    tools/bench/background.py                                    eight minutes, and a quiet machine
     tools/bench/background.py --seconds 0.5 --repeats 2          to see whether it works
 """
 
@@ -29,12 +37,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.colocate.latency import p95
+from tfwave.colocate.pacing import Pacing
 from tfwave.runtime.background import BackgroundProcess
 
 KINDS = ("busy", "gaps", "serial")
 READY_SECONDS = 300.0
 WARMUP_STEPS = 5
 GAP_SECONDS = 0.008
+ALLOWED = 1.05
+"""Of the limited one."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 Ran = dict[str, float | None]
@@ -88,6 +99,7 @@ class Beside:
     """A background that runs, or is paused."""
 
     pid: int
+    ready: Path
     pause: Callable[[], None]
     resume: Callable[[], None]
 
@@ -95,6 +107,16 @@ class Beside:
         """Of all its threads so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def steps(self) -> int:
+        """Made so far."""
+        return int.from_bytes(self.ready.read_bytes())
+
+
+def delay_seconds() -> float:
+    """How long threads of this process have waited for a core, of all that there are now."""
+    threads = Path("/proc/self/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[1]) for thread in threads) / 1e9
 
 
 def idle_seconds() -> float:
@@ -108,7 +130,7 @@ def lowest(ready: Path, *options: str) -> Generator[Beside]:
     """As `tfwave background`."""
     process = BackgroundProcess([sys.executable, __file__, "--train", str(ready), *options])
     try:
-        yield Beside(process.pid, process.pause, process.resume)
+        yield Beside(process.pid, ready, process.pause, process.resume)
     finally:
         process.end()
 
@@ -121,6 +143,7 @@ def equal(ready: Path) -> Generator[Beside]:
     try:
         yield Beside(
             process.pid,
+            ready,
             lambda: process.send_signal(signal.SIGSTOP),
             lambda: process.send_signal(signal.SIGCONT),
         )
@@ -134,7 +157,7 @@ def failing(ready: Path) -> AbstractContextManager[Beside]:
     return lowest(ready, "--fail")
 
 
-MODES = {"background": lowest, "failing": failing, "equal": equal}
+MODES = {"background": lowest, "limited": lowest, "failing": failing, "equal": equal}
 
 
 def wait_until(ready: Path) -> None:
@@ -145,34 +168,68 @@ def wait_until(ready: Path) -> None:
         time.sleep(0.1)
 
 
-def window(step: Callable[[], object], seconds: float) -> list[float]:
-    """Seconds of each step."""
+def window(
+    step: Callable[[], object], seconds: float, behind: Callable[[float], None] | None = None
+) -> list[float]:
+    """Seconds of each step; what is behind each is told them."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         begin = time.perf_counter()
         step()
         times.append(time.perf_counter() - begin)
+        if behind:
+            behind(times[-1])
     return times
 
 
-def compare(step: Callable[[], object], beside: Beside, seconds: float) -> Ran:
-    """A window without it and one with it."""
-    cores = (os.cpu_count() or 1) * seconds
-    idle = idle_seconds()
-    alone = window(step, seconds)
-    left = (idle_seconds() - idle) / cores
+def alone(beside: Beside, seconds: float) -> Ran:
+    """A window of the background by itself."""
     beside.resume()
-    idle, begin = idle_seconds(), beside.cpu_seconds()
-    slowed = window(step, seconds)
-    unused, taken = idle_seconds() - idle, beside.cpu_seconds() - begin
+    steps, begin = beside.steps(), beside.cpu_seconds()
+    time.sleep(seconds)
+    made, taken = beside.steps() - steps, beside.cpu_seconds() - begin
     beside.pause()
+    return {"steps_a_second": made / seconds, "taken": taken / ((os.cpu_count() or 1) * seconds)}
+
+
+def paced(pacing: Pacing, beside: Beside) -> Callable[[float], None]:
+    """As `tfwave.colocate.Background` does behind each step."""
+
+    def behind(seconds: float) -> None:
+        pacing.note(seconds)
+        (beside.resume if pacing.runs else beside.pause)()
+
+    return behind
+
+
+def compare(
+    step: Callable[[], object], beside: Beside, pacing: Pacing | None, rate: float, seconds: float
+) -> Ran:
+    """A window without it and one with it, which makes so many steps a second by itself."""
+    cores = (os.cpu_count() or 1) * seconds
+    idle, waited = idle_seconds(), delay_seconds()
+    without = window(step, seconds)
+    left, waited_without = (idle_seconds() - idle) / cores, delay_seconds() - waited
+    if pacing is None or pacing.runs:
+        beside.resume()
+    idle, waited, begin, steps = idle_seconds(), delay_seconds(), beside.cpu_seconds(), beside.steps()
+    slowed = window(step, seconds, None if pacing is None else paced(pacing, beside))
+    unused, waited_with = idle_seconds() - idle, delay_seconds() - waited
+    taken, made = beside.cpu_seconds() - begin, beside.steps() - steps
+    beside.pause()
+    progress = made / seconds / rate if rate else None
     return {
-        "slowdown": statistics.median(slowed) / statistics.median(alone),
-        "slowdown_p95": (p95(slowed) or 0.0) / (p95(alone) or 1.0),
+        "slowdown": statistics.median(slowed) / statistics.median(without),
+        "slowdown_p95": (p95(slowed) or 0.0) / (p95(without) or 1.0),
         "idle_alone": left,
         "taken": taken / cores,
-        "share_of_idle": taken / (taken + unused) if taken + unused else None,
+        "progress": progress,
+        "share_of_idle": progress / left if progress is not None and left else None,
+        "used_of_idle": taken / (taken + unused) if taken + unused else None,
+        "delay_alone": waited_without / seconds,
+        "delay": waited_with / seconds,
+        "held": float(pacing.held) if pacing else None,
     }
 
 
@@ -188,12 +245,21 @@ def measure(seconds: float, repeats: int) -> dict[str, object]:
         steps = {kind: training(kind) for kind in KINDS}
         for step in steps.values():
             window(step, seconds)
+        pacing = {kind: Pacing(ALLOWED) for kind in KINDS}
+        by_itself: dict[str, list[Ran]] = {mode: [] for mode in MODES}
         runs: dict[str, dict[str, list[Ran]]] = {kind: {mode: [] for mode in MODES} for kind in KINDS}
         for repeat in range(repeats):
+            for mode in MODES:
+                by_itself[mode].append(alone(beside[mode], seconds))
             for kind, step in steps.items():
                 for mode in list(MODES) if repeat % 2 else list(MODES)[::-1]:
-                    runs[kind][mode].append(compare(step, beside[mode], seconds))
-    return {kind: {mode: of_mode(found) for mode, found in modes.items()} for kind, modes in runs.items()}
+                    rate = by_itself[mode][-1]["steps_a_second"] or 0.0
+                    limit = pacing[kind] if mode == "limited" else None
+                    runs[kind][mode].append(compare(step, beside[mode], limit, rate, seconds))
+    return {
+        kind: {mode: of_mode(found) for mode, found in modes.items()}
+        for kind, modes in {**runs, "alone": by_itself}.items()
+    }
 
 
 def of_mode(runs: list[Ran]) -> dict[str, object]:
@@ -208,13 +274,16 @@ def of_mode(runs: list[Ran]) -> dict[str, object]:
 def train(ready: Path, fails: bool) -> None:
     """The background: for ever; one that `fails` runs out of memory instead, and begins anew."""
     step = training("busy")
+    steps = int.from_bytes(ready.read_bytes()) if ready.is_file() else 0
     for _ in range(WARMUP_STEPS):
         step()
-    ready.touch()
-    if fails:
-        run_out()
-    while True:
-        step()
+    with ready.open("r+b" if steps else "wb", buffering=0) as told:
+        while True:
+            steps += 1
+            os.pwrite(told.fileno(), steps.to_bytes(8), 0)
+            if fails:
+                run_out()
+            step()
 
 
 def run_out() -> None:
@@ -230,7 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=2.0, help="of a window")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of a window")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--fail", action="store_true", help=argparse.SUPPRESS)

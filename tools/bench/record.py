@@ -13,6 +13,7 @@ tools/bench/record.py tick_tock            two waves in a limited pool: an hour,
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
 tools/bench/record.py burst                shards beside data parallelism by hand: a minute, and a quiet machine
+tools/bench/record.py burst_planner        burst plans beside all that there are: minutes, on any machine
 tools/bench/record.py background           a training on what others leave: minutes, and a quiet machine
 tools/bench/record.py largest_batch        the largest batches in a 512 MB pool, made to fit: hours, and quiet
 tools/bench/record.py fit_promises         verdicts of tfwave fit against what runs: an hour, and quiet
@@ -138,6 +139,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ["colocation.py", "--parts", "throughput", "--limit", "512"],
         ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
     ],
+    "burst_planner": [["burst_planner.py"]],
     "burst": [["burst.py", "--repeats", "9"]],
     "background": [["background.py"]],
     "keras_fit": [["keras_fit.py"]],

@@ -54,6 +54,34 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "plan_over_by_hand",
             ),
         ),
+        View(
+            "The planner's own time, least CPU seconds, with a limit of each layer.",
+            "planning/*",
+            ("mode", "8 devices:time", "1024 devices:time"),
+        ),
+    ),
+    "burst_planner": (
+        View(
+            "Random small models, planned, beside the fastest of all their plans; how many of them are not as they "
+            "should be. Where branches meet, `over_limit_summed` counts all that moves to a layer together; the "
+            "limit is asked of each edge.",
+            "families/*",
+            ("family", "models", "not_optimal", "over_limit", "over_limit_summed", "over_capacity"),
+        ),
+        View(
+            "Step times predicted from DeepPool's released A100 tables, batch 32 on 8 GPUs. The released search "
+            "passes its limit in some layer; `at_equal_limit` is planned within the limit that it did keep to.",
+            "tables/*",
+            (
+                "model",
+                "limit",
+                "released.seconds:time",
+                "released.worst_layer:number",
+                "planned.seconds:time",
+                "planned.worst_layer:number",
+                "at_equal_limit.seconds:time",
+            ),
+        ),
     ),
     "colocation": (
         View(
