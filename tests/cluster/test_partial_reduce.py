@@ -15,7 +15,7 @@ from tests.cluster.reduce_task import EPOCHS, STEPS
 from tests.ports import free_ports
 
 SECONDS = 250
-MODEL = {"steps_per_execution": 3}
+MODEL: dict[str, Any] = {"steps_per_execution": 3}
 FIGURES = {"tfwave_reduces", "tfwave_joined", "tfwave_dropped"}
 
 
