@@ -25,8 +25,6 @@ EPOCHS, BATCH, STEPS = 3, 8, 12
 def build(given: dict, seed: int) -> keras.Model:
     keras.utils.set_random_seed(seed)
     layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(4)]
-    if given.get("dropout"):
-        layers.insert(1, keras.layers.Dropout(0.1))
     model = keras.Sequential([keras.Input((6,)), *layers])
     model.compile(
         getattr(keras.optimizers, given["optimizer"])(0.01),
@@ -45,7 +43,7 @@ def data(rank: int) -> tuple[np.ndarray, np.ndarray]:
 class Harm(keras.callbacks.Callback):
     def __init__(self, kill: list[int] | None, longest_step: float) -> None:
         super().__init__()
-        self.kill, self.longest_step, self.epoch = kill, longest_step, 0
+        self.kill, self.longest_step, self.epoch, self.executions = kill, longest_step, 0, 0
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self.epoch = epoch
@@ -54,6 +52,9 @@ class Harm(keras.callbacks.Callback):
         time.sleep(np.random.default_rng().uniform(0, self.longest_step))
         if [self.epoch, batch] == self.kill:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self.executions += 1
 
 
 def digest(model: keras.Model) -> str:
@@ -96,7 +97,8 @@ def train_by_fit(given: dict, rank: int) -> tuple[keras.Model, dict]:
     started = int(model.optimizer.iterations)
     reduce = tfwave.keras.PartialReduce(**given["reduce"])
     kill = given["kill"] if rank == given.get("victim") else None
-    callbacks = [reduce, Harm(kill, given.get("longest_step", 0.0))]
+    harm = Harm(kill, given.get("longest_step", 0.0))
+    callbacks = [reduce, harm]
     if rank == 0 and "save" in given:
         callbacks.append(keras.callbacks.ModelCheckpoint(given["save"]))
     history = model.fit(
@@ -110,7 +112,11 @@ def train_by_fit(given: dict, rank: int) -> tuple[keras.Model, dict]:
         initial_epoch=given.get("first", 0),
         callbacks=callbacks,
     )
-    return model, {"history": history.history, "started": started}
+    return model, {
+        "history": history.history,
+        "started": started,
+        "executions": harm.executions,
+    }
 
 
 def synchronous(given: dict, workers: int) -> str:

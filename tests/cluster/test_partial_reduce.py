@@ -15,15 +15,16 @@ from tests.cluster.reduce_task import EPOCHS, STEPS
 from tests.ports import free_ports
 
 SECONDS = 250
+MODEL: dict[str, Any] = {"steps_per_execution": 3}
 FIGURES = {"tfwave_reduces", "tfwave_joined", "tfwave_dropped"}
 
 
-def train(workers: int, **given: Any) -> tuple[list[int], list[dict[str, Any]]]:
+def train(workers: int, task: str = "reduce_task", **given: Any) -> tuple[list[int], list[dict[str, Any]]]:
     """Exit codes, and what those who lived ended with."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.cluster.reduce_task", json.dumps(given)],
+            [sys.executable, "-m", f"tests.cluster.{task}", json.dumps(given)],
             env=os.environ
             | {
                 "TF_CONFIG": json.dumps(
@@ -48,7 +49,7 @@ def train(workers: int, **given: Any) -> tuple[list[int], list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Lost:
-    """A training of three workers that lost one in its second epoch."""
+    """A training of four workers that lost one in its second epoch."""
 
     codes: list[int]
     results: list[dict[str, Any]]
@@ -59,11 +60,12 @@ class Lost:
 def lost(tmp_path_factory: pytest.TempPathFactory) -> Lost:
     saved = tmp_path_factory.mktemp("saved")
     codes, results = train(
-        3,
+        4,
         optimizer="Adam",
+        **MODEL,
         reduce={"probes": 2, "local": "sum"},
         victim=2,
-        kill=[1, 5],
+        kill=[1, 6],
         longest_step=0.02,
         save=str(saved / "{epoch}.keras"),
     )
@@ -72,7 +74,8 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Lost:
 
 @pytest.mark.tensorflow
 def test_a_worker_that_is_killed_leaves_the_others_a_complete_training(lost: Lost) -> None:
-    assert lost.codes == [0, 0, -signal.SIGKILL]
+    """Metrics, validation, callbacks, and several steps in an execution, on four processes."""
+    assert lost.codes == [0, 0, -signal.SIGKILL, 0]
     assert len({result["digest"] for result in lost.results}) == 1
     for result in lost.results:
         history = result["history"]
@@ -80,6 +83,7 @@ def test_a_worker_that_is_killed_leaves_the_others_a_complete_training(lost: Los
         assert all(len(values) == EPOCHS for values in history.values())
         assert history["tfwave_reduces"][-1] <= result["iterations"]
         assert result["iterations"] >= STEPS
+        assert result["executions"] == EPOCHS * STEPS // MODEL["steps_per_execution"]
         assert result["restored"]
 
 
@@ -89,6 +93,7 @@ def test_a_checkpoint_is_resumed_by_another_number_of_workers(lost: Lost) -> Non
     codes, results = train(
         2,
         optimizer="Adam",
+        **MODEL,
         reduce={"probes": "all"},
         resume=str(lost.checkpoint),
         first=1,
@@ -120,9 +125,33 @@ def synchronous(**given: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.tensorflow
-def test_several_steps_in_an_execution() -> None:
+def test_a_checkpoint_is_resumed_by_as_many_workers_that_need_not_wait(lost: Lost) -> None:
     codes, results = train(
-        2, optimizer="Adam", dropout=True, reduce={"probes": 1}, steps_per_execution=4, longest_step=0.02
+        4,
+        optimizer="Adam",
+        **MODEL,
+        reduce={"probes": 1},
+        resume=str(lost.checkpoint),
+        first=1,
+        longest_step=0.02,
+    )
+    assert codes == [0] * 4
+    assert len({result["digest"] for result in results}) == 1
+    assert len({result["iterations"] for result in results}) == 1
+    assert results[0]["iterations"] >= results[0]["started"] + STEPS
+    assert {len(values) for result in results for values in result["history"].values()} == {EPOCHS - 1}
+
+
+@pytest.mark.tensorflow
+def test_all_ends_with_the_weights_of_tensorflows_strategy() -> None:
+    """A dense and convolutional model on the same data: equal but for the rounding of sums."""
+    codes, results = train(
+        2,
+        "stock_task",
+        addresses={name: [f"127.0.0.1:{port}" for port in free_ports(2)] for name in ("SGD", "Adam")},
     )
     assert codes == [0, 0]
-    assert len({result["digest"] for result in results}) == 1
+    assert results[0] == results[1]
+    for found in results[0].values():
+        assert found["apart"] <= 1e-6
+        assert found["moved"] > 0.01

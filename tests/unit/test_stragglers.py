@@ -2,14 +2,14 @@
 
 import json
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
 
 import pytest
 import simpy
 
+from tests.straggling import Oracle
 from tests.unit.conftest import Command
 from tfwave.cost.analytic import LinkModel
 from tfwave.errors import CostError
@@ -25,52 +25,10 @@ def at_once(_: int) -> float:
     return 0.0
 
 
-class Oracle:
-    """Workers and a coordinator as SimPy processes, which tell each other by events."""
-
-    def __init__(self, rule: Rule, steps: list[list[float]], probed: list[list[int]], reduce_seconds: float):
-        self.env = simpy.Environment()
-        self.rule, self.steps, self.probed, self.reduce_seconds = rule, steps, probed, reduce_seconds
-        self.boxes = [0] * len(steps)
-        self.made = self.env.event()
-        self.freed = self.env.event()
-        self.reduces: list[Reduce] = []
-        for worker in range(len(steps)):
-            self.env.process(self._work(worker))
-        self.env.run(self.env.process(self._coordinate()))
-
-    def _work(self, worker: int) -> Generator[simpy.Event, Any, None]:
-        for seconds in self.steps[worker]:
-            yield self.env.timeout(seconds)
-            self.boxes[worker] += 1
-            made, self.made = self.made, self.env.event()
-            made.succeed()
-            if self.boxes[worker] >= self.rule.ahead:
-                yield self.freed
-
-    def _coordinate(self) -> Generator[simpy.Event, Any, None]:
-        for probed in self.probed:
-            begin = self.env.now
-            while not self._may_go(probed):
-                yield self.made
-            limit = self.env.timeout(self.rule.grace)
-            while self.rule.grace and not all(self.boxes) and not limit.processed:
-                yield self.made | limit
-            gave, self.boxes = tuple(self.boxes), [0] * len(self.boxes)
-            go = self.env.now
-            if self.rule.ahead:
-                self._free()
-            yield self.env.timeout(self.reduce_seconds)
-            self.reduces.append(Reduce(begin, go, self.env.now, gave))
-            if not self.rule.ahead:
-                self._free()
-
-    def _may_go(self, probed: list[int]) -> bool:
-        return all(self.boxes) if self.rule.probes is None else any(self.boxes[i] for i in probed)
-
-    def _free(self) -> None:
-        freed, self.freed = self.freed, self.env.event()
-        freed.succeed()
+def check_reduces(ours: list[Reduce], theirs: list[Reduce]) -> None:
+    assert [each.gave for each in ours] == [each.gave for each in theirs]
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.begin, one.go, one.end) == pytest.approx((other.begin, other.go, other.end))
 
 
 @pytest.mark.parametrize("rule", WAITS, ids=str)
@@ -84,10 +42,10 @@ def test_a_simulation_is_that_of_simpy(rule: Rule, reduce_seconds: float) -> Non
         ours = simulate(
             rule, list(map(iter, steps)), iter(probed), reduce_seconds=reduce_seconds, until=1000.0
         )
-        theirs = Oracle(rule, steps, probed[: len(ours)], reduce_seconds).reduces
-        assert [each.gave for each in ours] == [each.gave for each in theirs]
-        for one, other in zip(ours, theirs, strict=True):
-            assert (one.begin, one.go, one.end) == pytest.approx((other.begin, other.go, other.end))
+        env = simpy.Environment()
+        oracle = Oracle(env, rule, steps, reduce_seconds)
+        env.run(env.process(oracle.reduce_all(probed[: len(ours)])))
+        check_reduces(ours, oracle.reduces)
 
 
 @pytest.mark.parametrize("workers", [4, 100])
@@ -119,33 +77,9 @@ def test_with_stragglers_fewer_join_and_none_waits_for_the_slowest() -> None:
     assert found["probes 2"].gradients_per_second < 1.05 * never_waiting
 
 
-def test_groups_are_parted_where_workers_differ_most_and_none_waits_for_the_other() -> None:
-    times = {"a": (0.020, 0.021), "b": (0.050, 0.052), "c": (0.022, 0.021), "d": (0.051, 0.050)}
-    found = _by_name(forecast(times, 8, (2,), at_once))
-    ceiling = 4 / 0.021 + 4 / 0.051
-    assert found["2 groups"].gradients_per_second == pytest.approx(ceiling, rel=0.05)
-    assert found["2 groups"].joined == 1.0
-    assert found["2 groups"].gradients_per_second > 1.4 * found["barrier"].gradients_per_second
-
-
 def test_the_last_reduce_counts_to_its_end() -> None:
     barrier = forecast({"a": (1.0,)}, 2, (1,), lambda _: 9.0)[0]
     assert barrier.gradients_per_second == pytest.approx(2 / 10)
-
-
-def test_workers_measured_alike_make_no_groups() -> None:
-    assert "2 groups" not in _by_name(forecast({"a": (1.0, 3.0), "b": (3.0, 1.0)}, 8, (1,), at_once))
-
-
-def test_a_group_pays_for_a_ring_of_its_own() -> None:
-    asked: list[int] = []
-
-    def note(workers: int) -> float:
-        asked.append(workers)
-        return 0.0
-
-    forecast({"a": (1.0,), "b": (5.0,), "c": (1.1,)}, 6, (1,), note)
-    assert set(asked) == {6, 4, 2}
 
 
 def test_a_ring_passes_nearly_twice_the_gradients_in_chunks() -> None:
@@ -158,7 +92,7 @@ def test_the_verdict_is_the_best_of_those_that_wait_less() -> None:
     def row(name: str, rate: float) -> Forecast:
         return Forecast(name, 4, 0.0, 1.0, rate)
 
-    said = judge([row("barrier", 100.0), row("all", 103.0), row("probes 2", 140.0), row("2 groups", 120.0)])
+    said = judge([row("barrier", 100.0), row("all", 103.0), row("probes 2", 140.0), row("probes 4", 120.0)])
     assert (said.workers, said.best, said.gain, said.pays) == (4, "probes 2", pytest.approx(1.4), True)
     assert judge([row("barrier", 100.0), row("all", 139.0), row("probes 2", 140.0)]).best == "all"
     assert not judge([row("barrier", 100.0), row("all", 104.0)]).pays

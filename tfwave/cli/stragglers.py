@@ -11,7 +11,16 @@ from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print
 from tfwave.cost.analytic import LinkModel
 from tfwave.cost.cluster import UNLIMITED, parse_bandwidth, parse_latency
 from tfwave.sizes import parse_size
-from tfwave.stragglers.forecast import Forecast, Terms, Verdict, choose_terms, forecast, judge, ring_seconds
+from tfwave.stragglers.forecast import (
+    Forecast,
+    Terms,
+    Verdict,
+    choose_terms,
+    exchange_seconds,
+    forecast,
+    judge,
+    ring_seconds,
+)
 from tfwave.stragglers.times import load_times
 
 PROBES = (1, 2, 4)
@@ -42,8 +51,8 @@ def stragglers_command(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Forecast how long reduces wait for stragglers, who joins them, and how many gradients a second there are.
 
-    A forecast of what tfwave.keras.PartialReduce does; of two groups, nothing makes any yet. A reduce is a ring's,
-    among all workers or those of a group.
+    A forecast of what tfwave.keras.PartialReduce does, and of what groups with a parameter server would gain beyond
+    that; nothing makes any. A reduce is a ring's, among all workers or those of a group.
 
     [bold]Examples[/bold]
 
@@ -55,12 +64,10 @@ def stragglers_command(  # noqa: PLR0913, PLR0917
     terms = choose_terms(measured)
     counts = workers or [min(len(measured), MOST_WORKERS)]
     link = LinkModel(parse_latency(latency), parse_bandwidth(bandwidth))
-    reduce_seconds = (
-        partial(ring_seconds, gradients=parse_size(gradients), link=link)
-        if gradients
-        else partial(ring_seconds, gradients=0, link=UNLIMITED)
-    )
-    found = [forecast(measured, count, PROBES, reduce_seconds) for count in counts]
+    carried, over = (parse_size(gradients), link) if gradients else (0, UNLIMITED)
+    reduce_seconds = partial(ring_seconds, gradients=carried, link=over)
+    meeting_seconds = exchange_seconds(carried, over)
+    found = [forecast(measured, count, PROBES, reduce_seconds, meeting_seconds) for count in counts]
     verdicts = [judge(each) for each in found]
     rows = list(chain.from_iterable(found))
     if as_json:
@@ -74,8 +81,9 @@ def stragglers_command(  # noqa: PLR0913, PLR0917
         )
         return
     _print(terms, rows)
-    for each in verdicts:
-        console.print(_in_words(each))
+    for verdict, each in zip(verdicts, found, strict=True):
+        console.print(_in_words(verdict))
+        console.print(_of_groups(verdict, each[-1]))
     console.print(CAUTION)
 
 
@@ -84,6 +92,17 @@ def _in_words(verdict: Verdict) -> str:
         f"{verdict.workers} workers: '{verdict.best}' makes {verdict.gain:.2f} x the gradients/s of a barrier"
     )
     return what if verdict.pays else f"{what}: no gain"
+
+
+def _of_groups(verdict: Verdict, last: Forecast) -> str:
+    if not verdict.groups_pay:
+        return f"{verdict.workers} workers: no gain from groups"
+    behind = milliseconds(last.apart_seconds or 0.0)
+    who = " | ".join(" ".join(group) for group in last.groups)
+    return (
+        f"{verdict.workers} workers: {last.name} would make {verdict.groups_gain:.2f} x the gradients/s of "
+        f"'{verdict.best}', each up to {behind} behind the others; fastest first: {who}"
+    )
 
 
 def _print(terms: Terms, found: list[Forecast]) -> None:

@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean, median
 
 from tfwave.cost.analytic import LinkModel
-from tfwave.stragglers.simulate import Reduce, Rule, simulate
+from tfwave.stragglers.groups import Groups, groupings, members
+from tfwave.stragglers.meetings import meet
+from tfwave.stragglers.simulate import Reduce, Ring, Rule
 from tfwave.stragglers.times import Times, draws, measured_of
 
 STEPS = 100
@@ -47,11 +49,14 @@ class Forecast:
     """What is expected of one way to reduce.
 
     Attributes:
-        name: "barrier", "all", "probes N" or "2 groups".
+        name: "barrier", "all", "probes N" or "N groups".
         workers: How many there are.
         wait_seconds: The median time from when a reduce is asked for until it goes.
-        joined: The mean share of the workers that give something to a reduce; of a group's, where there are two.
+        joined: The mean share of the workers that give something to a reduce; of a group's, where there are some.
         gradients_per_second: Of all workers together.
+        groups: The measured workers of each group, where there are some; else none.
+        apart_seconds: The mean time from one meeting of a group with the parameter server to its next: so old
+            are the other groups' sums. None: there are no groups, or none met twice.
     """
 
     name: str
@@ -59,6 +64,8 @@ class Forecast:
     wait_seconds: float
     joined: float
     gradients_per_second: float
+    groups: Groups = ()
+    apart_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -67,21 +74,30 @@ class Verdict:
 
     Attributes:
         workers: How many there are.
-        best: Its name, as in `Forecast`.
+        best: Its name, as in `Forecast`; one without groups.
         gain: Its gradients per second over those of the barrier.
         pays: Whether the gain is worth the older gradients.
+        groups_gain: The gradients per second of the groups over those of `best`; 0 where there are no groups.
+        groups_pay: Whether that is worth their older weights, a server and its traffic.
     """
 
     workers: int
     best: str
     gain: float
     pays: bool
+    groups_gain: float = 0.0
+    groups_pay: bool = False
 
 
 def ring_seconds(workers: int, gradients: float, link: LinkModel) -> float:
     """Seconds of a ring's reduce: each of n workers passes an n-th of the gradients' bytes 2 (n - 1) times."""
     turns = 2 * (workers - 1)
     return turns * (gradients / workers / link.bytes_per_second + link.latency_seconds)
+
+
+def exchange_seconds(gradients: float, link: LinkModel) -> float:
+    """Seconds of a group's meeting with the parameter server: the gradients' bytes there, and as many back."""
+    return 2 * (gradients / link.bytes_per_second + link.latency_seconds)
 
 
 def choose_terms(times: Times) -> Terms:
@@ -97,20 +113,25 @@ def choose_terms(times: Times) -> Terms:
 
 
 def forecast(
-    times: Times, workers: int, probes: Sequence[int], reduce_seconds: Callable[[int], float]
+    times: Times,
+    workers: int,
+    probes: Sequence[int],
+    reduce_seconds: Callable[[int], float],
+    exchange_seconds: float = 0.0,
 ) -> list[Forecast]:
-    """Barrier, all with steps under way during a reduce, the numbers of probes there are workers for, two groups.
+    """Barrier, all with steps under way during a reduce, the numbers of probes there are workers for, and groups.
 
-    Barrier: each waits for the reduce, as under a stock strategy. Two groups are the slower and the faster workers,
-    parted where their mean step times lie furthest apart; each has a ring of its own, by which it makes partial
-    reduces, and they meet at a parameter server for which nobody waits (sec. 5.2): both groups' gradients add up.
-    There are none where all workers were measured alike.
+    Barrier: each waits for the reduce, as under a stock strategy. Groups have a ring each, by which they make
+    partial reduces, and meet at a parameter server for which nobody waits (sec. 5.2, `meetings.meet`): all groups'
+    gradients add up. Of the groupings that come into question it is the one with the most gradients per second, or
+    the fewest groups that make as many. There are none where all workers have the same mean step time.
 
     Args:
         times: The measured steps.
         workers: How many to simulate.
         probes: Numbers of probed workers.
         reduce_seconds: How long a reduce among so many workers takes.
+        exchange_seconds: How long the parameter server needs for one group.
 
     Returns:
         A forecast for each. The same input, the same forecast.
@@ -119,46 +140,61 @@ def forecast(
     rules = {"barrier": Rule(None, 0), "all": Rule(None, terms.ahead)}
     rules |= {f"probes {q}": Rule(q, terms.ahead, terms.grace) for q in probes if q <= workers}
     until = STEPS * (fmean(map(fmean, times.values())) + reduce_seconds(workers))
-    every = range(workers)
-    found = [
-        _figures(name, workers, [_run(times, every, rule, reduce_seconds(workers), until)])
-        for name, rule in rules.items()
+    found = list[Forecast]()
+    for name, rule in rules.items():
+        ring = _ring(times, range(workers), rule, reduce_seconds)
+        while ring.is_under_way(until):
+            ring.reduce()
+        found.append(_figures(name, workers, [ring]))
+    here = {name: times[name] for name in list(times)[:workers]}
+    grouped = [
+        _of_groups(times, groups, workers, reduce_seconds, exchange_seconds, until)
+        for groups in groupings(here)
     ]
-    groups = _groups(times, workers)
-    if groups:
-        ran = [_run(times, each, _of_group(times, each), reduce_seconds(len(each)), until) for each in groups]
-        found.append(_figures("2 groups", workers, ran))
-    return found
+    return [*found, _best(grouped)] if grouped else found
 
 
 def judge(found: Sequence[Forecast]) -> Verdict:
     """What to expect, of the forecasts for one number of workers; the barrier's is the first."""
     barrier, *others = found
-    most = max(each.gradients_per_second for each in others)
-    best = next(each for each in others if each.gradients_per_second >= ALIKE * most)
+    best = _best([each for each in others if not each.groups])
     gain = best.gradients_per_second / barrier.gradients_per_second
-    return Verdict(barrier.workers, best.name, gain, gain > LITTLE)
+    groups = max((each.gradients_per_second for each in others if each.groups), default=0.0)
+    of_groups = groups / best.gradients_per_second
+    return Verdict(barrier.workers, best.name, gain, gain > LITTLE, of_groups, of_groups > LITTLE)
 
 
-def _groups(times: Times, workers: int) -> list[list[int]]:
-    means = [fmean(measured_of(times, i)) for i in range(workers)]
-    in_order = sorted(range(workers), key=lambda i: means[i])
-    gaps = [means[slow] - means[fast] for fast, slow in pairwise(in_order)]
-    if not any(gaps):
-        return []
-    cut = gaps.index(max(gaps)) + 1
-    return [sorted(in_order[:cut]), sorted(in_order[cut:])]
+def _best(found: Sequence[Forecast]) -> Forecast:
+    most = max(each.gradients_per_second for each in found)
+    return next(each for each in found if each.gradients_per_second >= ALIKE * most)
 
 
-def _of_group(times: Times, group: Sequence[int]) -> Rule:
-    terms = choose_terms({str(i): measured_of(times, i) for i in group})
-    return Rule(min(2, len(group)), terms.ahead, terms.grace)
+def _of_groups(  # noqa: PLR0913, PLR0917
+    times: Times,
+    groups: Groups,
+    workers: int,
+    reduce_seconds: Callable[[int], float],
+    exchange_seconds: float,
+    until: float,
+) -> Forecast:
+    who = members(groups, times, workers)
+    ahead = choose_terms(times).ahead
+    rings = [_ring(times, each, _of_group(times, each, ahead), reduce_seconds) for each in who]
+    meetings = meet(rings, exchange_seconds=exchange_seconds, until=until)
+    apart = [(each[-1].ended - each[0].ended) / (len(each) - 1) for each in meetings if len(each) > 1]
+    flat = _figures(f"{len(groups)} groups", workers, rings)
+    return replace(flat, groups=groups, apart_seconds=max(apart, default=None))
 
 
-def _run(times: Times, who: Sequence[int], rule: Rule, reduce_seconds: float, until: float) -> list[Reduce]:
+def _of_group(times: Times, group: Sequence[int], ahead: int) -> Rule:
+    """As if there were only this group, but that all groups run ahead as far as those of one ring would."""
+    grace = choose_terms({str(i): measured_of(times, i) for i in group}).grace
+    return Rule(min(2, len(group)), ahead, grace)
+
+
+def _ring(times: Times, who: Sequence[int], rule: Rule, reduce_seconds: Callable[[int], float]) -> Ring:
     drawn = [draws(times, i, seed=0) for i in who]
-    probed = _probed(len(who), rule.probes or 0)
-    return simulate(rule, drawn, probed, reduce_seconds=reduce_seconds, until=until)
+    return Ring(rule, drawn, _probed(len(who), rule.probes or 0), reduce_seconds(len(who)))
 
 
 def _probed(workers: int, probes: int) -> Iterator[Sequence[int]]:
@@ -167,14 +203,14 @@ def _probed(workers: int, probes: int) -> Iterator[Sequence[int]]:
         yield chance.sample(range(workers), probes)
 
 
-def _figures(name: str, workers: int, rings: Sequence[Sequence[Reduce]]) -> Forecast:
-    reduces = list(chain.from_iterable(rings))
+def _figures(name: str, workers: int, rings: Sequence[Ring]) -> Forecast:
+    reduces = list(chain.from_iterable(ring.done for ring in rings))
     return Forecast(
         name,
         workers,
         median(each.go - each.begin for each in reduces),
         fmean(sum(n > 0 for n in each.gave) / len(each.gave) for each in reduces),
-        sum(_rate(ring) for ring in rings),
+        sum(_rate(ring.done) for ring in rings),
     )
 
 

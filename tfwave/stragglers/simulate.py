@@ -67,6 +67,42 @@ class _Workers:
         return gave
 
 
+class Ring:
+    """Workers that reduce one time after the other, from second 0."""
+
+    def __init__(
+        self,
+        rule: Rule,
+        times: Sequence[Iterator[float]],
+        probed: Iterator[Sequence[int]],
+        reduce_seconds: float,
+    ) -> None:
+        """Say how, with each worker's step times, and the workers that each reduce asks."""
+        self._rule, self._probed = rule, probed
+        self._workers = _Workers(rule, times)
+        self.reduce_seconds = reduce_seconds
+        self.begin = 0.0
+        self.done: list[Reduce] = []
+
+    def is_under_way(self, until: float) -> bool:
+        """Whether one more reduce is asked for before `until`."""
+        return self.begin < until and len(self.done) < MOST_REDUCES
+
+    def reduce(self) -> None:
+        """Make one; workers compute meanwhile, but for those with a rule of `ahead` 0."""
+        workers, rule, begin = self._workers, self._rule, self.begin
+        workers.advance(begin)
+        ready = [workers.ready(i, begin) for i in range(len(workers.held))]
+        go = _go(rule, ready, next(self._probed))
+        workers.advance(go)
+        end = self.begin = go + self.reduce_seconds
+        self.done.append(Reduce(begin, go, end, workers.hand_over(go if rule.ahead else end)))
+
+    def pass_on(self) -> None:
+        """Have something go round that is no gradient; it takes as long as a reduce."""
+        self.begin += self.reduce_seconds
+
+
 def simulate(
     rule: Rule,
     times: Sequence[Iterator[float]],
@@ -77,19 +113,12 @@ def simulate(
 ) -> list[Reduce]:
     """The reduces that are asked for before `until`, but no more than `MOST_REDUCES`.
 
-    `probed` gives the workers that each of them asks. Workers compute while a reduce is under way, but for those
-    with a rule of `ahead` 0.
+    `probed` gives the workers that each of them asks.
     """
-    workers, done, begin = _Workers(rule, times), list[Reduce](), 0.0
-    while begin < until and len(done) < MOST_REDUCES:
-        workers.advance(begin)
-        ready = [workers.ready(i, begin) for i in range(len(times))]
-        go = _go(rule, ready, next(probed))
-        workers.advance(go)
-        end = go + reduce_seconds
-        done.append(Reduce(begin, go, end, workers.hand_over(go if rule.ahead else end)))
-        begin = end
-    return done
+    ring = Ring(rule, times, probed, reduce_seconds)
+    while ring.is_under_way(until):
+        ring.reduce()
+    return ring.done
 
 
 def _go(rule: Rule, ready: Sequence[float], probed: Sequence[int]) -> float:
