@@ -45,7 +45,7 @@ def _record(name: str) -> Iterator[str]:
         yield f"On {machine}; load {told[0]['machine']['load_at_start'][0]:.1f}:\n"
         yield "\n".join(f"    {run['command']}" for run in told) + "\n"
         for view in VIEWS.get(name, ()):
-            yield from _table(view, [row for run in told for row in rows(run["result"], view.rows)])
+            yield from table(view, [row for run in told for row in rows(run["result"], view.rows)])
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
@@ -83,7 +83,8 @@ def _flat(value: Mapping[str, Any]) -> _Row:
     return found
 
 
-def _table(view: View, found: list[_Row]) -> Iterator[str]:
+def table(view: View, found: list[_Row]) -> Iterator[str]:
+    """The lines of a view's table of rows; none where there are none."""
     if found:
         yield f"{view.told}\n"
         keys = [column.partition(":") for column in view.columns]
@@ -117,6 +118,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "bytes": in_words,
     "number": _number,
     "rate": lambda rate: f"{rate / 1e9:g} Gbit/s",
+    "seconds": lambda seconds: f"{seconds:.1f} s",
     "share": lambda share: f"{share:.1%}",
     "time": milliseconds,
 }

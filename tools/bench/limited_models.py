@@ -253,7 +253,7 @@ def build(model: str, batch: int) -> Any:
     return graph
 
 
-class _SecondHalf(Network):
+class Again(Network):
     """Layers with the variables that were made for another network."""
 
     def __init__(self, batch: int, variables: Sequence[Any]) -> None:
@@ -273,7 +273,7 @@ def _halved(model: Callable[[Network], Any], batch: int, optimizer: Any) -> Any:
     variables = tf.compat.v1.trainable_variables()
     first = [tf.convert_to_tensor(each) for each in tf.gradients(loss, variables)]
     with tf.control_dependencies(first):
-        other = model(_SecondHalf(batch // 2, variables))
+        other = model(Again(batch // 2, variables))
         second = [tf.convert_to_tensor(each) for each in tf.gradients(other, variables)]
     mean = [(one + two) / 2 for one, two in zip(first, second, strict=True)]
     optimizer.apply_gradients(zip(mean, variables, strict=True), name=TRAIN)

@@ -11,6 +11,7 @@ tools/bench/record.py reduce_soak          members of reduces that are killed: m
 tools/bench/record.py stragglers --missing time to a loss beside stragglers: hours, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
+tools/bench/record.py stream               twelve trainings in one memory: half an hour, and a quiet machine
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
 tools/bench/record.py burst                shards beside data parallelism by hand: a minute, and a quiet machine
 tools/bench/record.py background           a training on what others leave: minutes, and a quiet machine
@@ -138,6 +139,7 @@ RECORDS: dict[str, list[list[str]]] = {
         ["colocation.py", "--parts", "throughput", "--limit", "512"],
         ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
     ],
+    "stream": [["stream.py"]],
     "burst": [["burst.py", "--repeats", "9"]],
     "background": [["background.py"]],
     "keras_fit": [["keras_fit.py"]],

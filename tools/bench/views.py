@@ -17,8 +17,8 @@ class View:
         rows: where the rows are in a result: names of keys, "*" for each part, joined by "/". The name of the last
             part "*" is the value `mode` of a row, that of the one before it `around`.
         columns: keys of values, joined by "." where they are nested; those around a row count as its own. With
-            ":time" they are seconds, with ":bytes" bytes, with ":rate" bits a second, with ":share" shares.
-            Of several with ":" the least and the most are shown.
+            ":time" they are seconds, with ":seconds" many of them, with ":bytes" bytes, with ":rate" bits a second,
+            with ":share" shares. Of several with ":" the least and the most are shown.
     """
 
     told: str
@@ -199,6 +199,24 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "modes.overlapped.median_seconds:time",
                 "throughput",
                 "over_bound",
+            ),
+        ),
+    ),
+    "stream": (
+        View(
+            "Twelve trainings of a search, all asked for at once, to the end of the last and of the mean one; "
+            "their losses are bit-equal to those alone. Gains are in times as fast as one after the other. "
+            f"{POOL}",
+            "ways/*",
+            (
+                "settings.limit",
+                "mode",
+                "makespan_seconds:seconds",
+                "mean_completion_seconds:seconds",
+                "makespan_gain",
+                "completion_gain",
+                "peak:bytes",
+                "alone",
             ),
         ),
     ),
