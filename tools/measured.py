@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -91,6 +92,10 @@ def table(view: View, found: list[_Row]) -> Iterator[str]:
         lines = [[_heading(key) for key, _, _ in keys], ["---"] * len(keys)]
         lines += [[_shown(row.get(key), unit) for key, _, unit in keys] for row in found]
         yield "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        for column in view.mean:
+            sizes = [abs(row[column]) for row in found if row.get(column) is not None]
+            points = f"{fmean(sizes) * 100:.1f} points, at most {max(sizes) * 100:.1f}"
+            yield f"Mean {column} of {len(sizes)} rows: {points}.\n"
 
 
 def _heading(key: str) -> str:

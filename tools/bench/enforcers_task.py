@@ -19,6 +19,8 @@ from tfwave.passes.text import parse_pipeline
 from tfwave.plan.io import load_plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
+MODULE = "tools.bench.enforcers_task"
+
 
 class RewritingChief(Chief):
     """Keeps a session for each rewriting."""

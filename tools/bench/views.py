@@ -19,11 +19,13 @@ class View:
         columns: keys of values, joined by "." where they are nested; those around a row count as its own. With
             ":time" they are seconds, with ":seconds" many of them, with ":bytes" bytes, with ":rate" bits a second,
             with ":share" shares. Of several with ":" the least and the most are shown.
+        mean: of these columns, in points, the mean size and the most is said behind the table.
     """
 
     told: str
     rows: str
     columns: tuple[str, ...]
+    mean: tuple[str, ...] = ()
 
 
 VIEWS: dict[str, tuple[View, ...]] = {
@@ -94,6 +96,28 @@ VIEWS: dict[str, tuple[View, ...]] = {
         View(f"A Keras model with a large table, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),
     ),
     "keras_fit": (View(f"`tfwave.keras.fit`, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),),
+    "matrix": (
+        View(
+            f"All ways to send, each beside its forecast, which a capture gave. {LINK} A step takes at least "
+            "`link` by its bytes, and `carried` by how fast gRPC was seen to carry them; `binds` says which of "
+            "that, the cores and the floors of an order is the most.",
+            "modes/*",
+            (
+                "settings.model",
+                "settings.train",
+                "settings.rate:rate",
+                "settings.servers",
+                "settings.workers",
+                *BESIDE_STOCK,
+                "link_seconds:time",
+                "carried_seconds:time",
+                "binds",
+                "forecast_seconds:time",
+                "error:share",
+            ),
+            mean=("error",),
+        ),
+    ),
     "merged": (
         View(
             f"Peaks of two jobs in one graph, with and without barriers; 0 where it ran out. {POOL}",
@@ -160,6 +184,7 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "stdev_seconds:time",
                 "error:share",
             ),
+            mean=("error",),
         ),
     ),
     "reduce": (
@@ -218,6 +243,30 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "peak:bytes",
                 "alone",
             ),
+        ),
+    ),
+    "table1": (
+        View(
+            "Models of TicTac's Table 1, each worker's batch by its share of the paper's cores; E and straggler "
+            f"are the most of a step. {LINK}",
+            "modes/*",
+            (
+                "settings.model",
+                "settings.train",
+                "settings.workers",
+                "mode",
+                "mean_seconds:time",
+                "images_per_second",
+                "gain:share",
+                "efficiency",
+                "straggler:share",
+                "exact",
+            ),
+        ),
+        View(
+            "How much of a traced step's time its E tells (R2); where order matters, most.",
+            "",
+            ("settings.model", "settings.train", "settings.workers", "settings.traced", "explained"),
         ),
     ),
     "tick_tock": (
