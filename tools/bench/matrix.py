@@ -4,8 +4,8 @@ Three clusters run the same job on networks of their own, of the same rate: stoc
 and servers behind proxies. `tic`, `tac`, `search` and `reverse` are orders that the hook keeps; `ack window` and
 `proxy` keep that of `tac`. A training gets `overlap` besides, measured as `overlap.py` does, against stock servers
 of its own. A forecast of a way to send is of the order that it keeps, and `error` is by how much it is off, as a
-share of the median step. Step times are those of the slowest worker; a block's first step is not counted. Outputs
-are compared within a cluster: each draws its weights anew.
+share of the median step. Steps are timed as whole calls, with a training's pushes and updates; a block's first is
+not counted. Outputs are compared within a cluster: each draws its weights anew.
 
     tools/bench/matrix.py BERTLike --rate 1e9
     tools/bench/matrix.py ResNet50 --train --rate 4e9 --servers 2 --workers 2
@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.costs import bundle_network
-from tfwave.demo.cluster import DemoCluster, DemoJob, demo_cluster
+from tfwave.demo.cluster import STEP_SECONDS, DemoCluster, DemoJob, demo_cluster
 from tfwave.demo.model import Replicas
 from tfwave.errors import TfwaveError
 from tfwave.graph.names import home_of
@@ -131,9 +131,9 @@ class Measured:
         except TfwaveError as error:
             self.refused[mode] = str(error)
             return []
-        times, digest = cluster.run(WARMUP + steps)
-        self.digests[name].add(digest)
-        return [max(step) for step in times[WARMUP:]]
+        answer = cluster.ask((WARMUP + steps) * STEP_SECONDS, do="run", steps=WARMUP + steps)
+        self.digests[name].add(answer["digest"])
+        return answer["calls"][WARMUP:]
 
     def _switch(self, mode: str, cluster: DemoCluster) -> None:
         if mode == BASELINE:
@@ -179,6 +179,7 @@ def against(blocks: Blocks, plans: Mapping[str, Plan], binding: Binding) -> dict
 def beside(median: Any, seconds: float, binding: Binding) -> dict[str, object]:
     """A forecast, and what binds."""
     return {
+        "over_wire": median / binding.link,
         "forecast_seconds": seconds,
         "error": seconds / median - 1,
         "link_seconds": binding.link,
