@@ -143,16 +143,26 @@ def _bert_like(keras: Any, image: int, classes: int) -> Any:
     return keras.Model(images, layers.Dense(classes)(layers.GlobalAveragePooling1D()(x)))
 
 
+def _taken(layers: Any, begin: int, end: int, times: int = 1) -> Any:
+    """Some of an example's numbers."""
+
+    def taken(x: Any) -> Any:
+        return x[:, begin:end] * times
+
+    return layers.Lambda(taken)
+
+
 def _dlrm_like(keras: Any, image: int, classes: int) -> Any:
     """Embeddings as DLRM's, whose rows an image's first numbers choose, and dense layers before and behind them."""
     layers, images = keras.layers, keras.Input((image, image, 3))
     numbers = layers.Flatten()(images)
-    known = numbers[:, :_DENSE]
+    known = _taken(layers, 0, _DENSE)(numbers)
     for units in (512, 256, _COLUMNS):
         known = layers.Dense(units, activation="relu")(known)
     rows = [known]
     for place in range(_DENSE, _DENSE + _TABLES):
-        rows.append(layers.Embedding(_ROWS, _COLUMNS)(numbers[:, place] * _ROWS))
+        chosen = _taken(layers, place, place + 1, _ROWS)(numbers)
+        rows.append(layers.Flatten()(layers.Embedding(_ROWS, _COLUMNS)(chosen)))
     stacked = layers.Reshape((1 + _TABLES, _COLUMNS))(layers.Concatenate()(rows))
     paired = layers.Flatten()(layers.Dot(2)([stacked, stacked]))
     x = layers.Concatenate()([known, paired])
