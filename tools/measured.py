@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -45,7 +46,7 @@ def _record(name: str) -> Iterator[str]:
         yield f"On {machine}; load {told[0]['machine']['load_at_start'][0]:.1f}:\n"
         yield "\n".join(f"    {run['command']}" for run in told) + "\n"
         for view in VIEWS.get(name, ()):
-            yield from _table(view, [row for run in told for row in rows(run["result"], view.rows)])
+            yield from table(view, [row for run in told for row in rows(run["result"], view.rows)])
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
@@ -83,13 +84,18 @@ def _flat(value: Mapping[str, Any]) -> _Row:
     return found
 
 
-def _table(view: View, found: list[_Row]) -> Iterator[str]:
+def table(view: View, found: list[_Row]) -> Iterator[str]:
+    """The lines of a view's table of rows; none where there are none."""
     if found:
         yield f"{view.told}\n"
         keys = [column.partition(":") for column in view.columns]
         lines = [[_heading(key) for key, _, _ in keys], ["---"] * len(keys)]
         lines += [[_shown(row.get(key), unit) for key, _, unit in keys] for row in found]
         yield "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        for column in view.mean:
+            sizes = [abs(row[column]) for row in found if row.get(column) is not None]
+            points = f"{fmean(sizes) * 100:.1f} points, at most {max(sizes) * 100:.1f}"
+            yield f"Mean {column} of {len(sizes)} rows: {points}.\n"
 
 
 def _heading(key: str) -> str:
@@ -117,6 +123,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "bytes": in_words,
     "number": _number,
     "rate": lambda rate: f"{rate / 1e9:g} Gbit/s",
+    "seconds": lambda seconds: f"{seconds:.1f} s",
     "share": lambda share: f"{share:.1%}",
     "time": milliseconds,
 }

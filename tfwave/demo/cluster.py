@@ -29,8 +29,8 @@ class DemoJob:
     workers: int
     bits_per_second: float
     replicas: Replicas
-    hooked: bool = True
-    """Without a hook the servers are stock TensorFlow, and nothing can be installed."""
+    enforcer: str | None = "hook"
+    """What keeps the order on the servers, "hook" or "proxy"; None: they are stock, and nothing is installed."""
 
 
 class DemoCluster:
@@ -45,13 +45,13 @@ class DemoCluster:
 
     def run(self, steps: int) -> tuple[list[list[float]], str]:
         """Run steps; the seconds of each worker in each, and a digest of all outputs."""
-        answer = self._ask(steps * STEP_SECONDS, do="run", steps=steps)
+        answer = self.ask(steps * STEP_SECONDS, do="run", steps=steps)
         return answer["steps"], answer["digest"]
 
     def capture(self, out: Path, *, steps: int, warmup: int) -> None:
         """Write a capture bundle to `out`."""
         seconds = (steps + warmup) * STEP_SECONDS
-        self._ask(seconds, do="capture", out=str(out.absolute()), steps=steps, warmup=warmup)
+        self.ask(seconds, do="capture", out=str(out.absolute()), steps=steps, warmup=warmup)
 
     def install(self, plan: Plan) -> None:
         """Install a plan on every server, switched off: tensors pass as they are ready, and are logged."""
@@ -89,9 +89,14 @@ class DemoCluster:
         """Build the job on a cluster whose servers are up, and limit its link if the network does not."""
         for control in self._controls:
             control.configure(bytes_per_second=self.network.pacing_bytes_per_second)
-        self._ask(START_SECONDS, do="start", cluster=cluster, replicas=asdict(job.replicas))
+        self.ask(START_SECONDS, do="start", cluster=cluster, replicas=asdict(job.replicas))
 
-    def _ask(self, seconds: float, **request: object) -> dict[str, Any]:
+    def ask(self, seconds: float, **request: object) -> dict[str, Any]:
+        """What the chief answers.
+
+        Raises:
+            EnforcerError: it cannot do that, or does not answer in so many seconds.
+        """
         answer = self._chief.request(request, seconds)
         if "error" in answer:
             raise EnforcerError(f"the chief cannot {request['do']}: {answer['error']}")
@@ -99,8 +104,15 @@ class DemoCluster:
 
 
 @contextmanager
-def demo_cluster(job: DemoJob, directory: Path) -> Generator[DemoCluster]:
+def demo_cluster(
+    job: DemoJob, directory: Path, chief_module: str = chief_task.MODULE
+) -> Generator[DemoCluster]:
     """Start a job; logs and control sockets go to `directory`. Everything ends with the block.
+
+    Args:
+        job: what to run.
+        directory: which is there.
+        chief_module: of the first worker's process, which answers as `chief_task` does.
 
     Raises:
         EnforcerError: a task does not start; names it and its log.
@@ -114,11 +126,14 @@ def demo_cluster(job: DemoJob, directory: Path) -> Generator[DemoCluster]:
             "ps": [_address(network, host) for host in servers],
             "worker": [_address(network, host) for host in workers],
         }
-        sockets = directory if job.hooked else None
-        started = [_start_server(tasks, host, cluster, "ps", i, sockets) for i, host in enumerate(servers)]
+        started = [
+            _start_server(tasks, host, cluster, ("ps", i), directory, job.enforcer)
+            for i, host in enumerate(servers)
+        ]
         for i, host in enumerate(workers[1:], 1):
-            started.append(_start_server(tasks, host, cluster, "worker", i, None, job.replicas.device))
-        chief = tasks.start("worker0", workers[0], chief_task.MODULE, _QUIET)
+            device = job.replicas.device
+            started.append(_start_server(tasks, host, cluster, ("worker", i), directory, None, device))
+        chief = tasks.start("worker0", workers[0], chief_module, _QUIET)
         addresses = [task.receive(START_SECONDS)["control"] for task in started]
         controls = [stack.enter_context(ControlClient(a)) for a in addresses if a]
         demo = DemoCluster(network, chief, controls)
@@ -134,20 +149,21 @@ def _start_server(  # noqa: PLR0913, PLR0917
     tasks: Tasks,
     host: str,
     cluster: dict[str, list[str]],
-    job: str,
-    index: int,
-    sockets: Path | None,
+    place: tuple[str, int],
+    directory: Path,
+    enforcer: str | None,
     device: str = "CPU:0",
 ) -> Task:
+    """At a job and its number."""
+    job, index = place
     task = tasks.start(f"{job}{index}", host, server_task.MODULE, _QUIET)
-    control = server_task.control_address(sockets, job, index) if sockets else None
     task.send(
         {
             "cluster": cluster,
             "job": job,
             "task": index,
-            "enforcer": "hook" if sockets else None,
-            "control": control,
+            "enforcer": enforcer,
+            "control": server_task.control_address(directory, job, index) if enforcer else None,
             "device": device,
         }
     )

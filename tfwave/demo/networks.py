@@ -1,4 +1,4 @@
-"""What `tf_keras.applications` lacks: a VGG-16-like model, and those of TicTac's Table 1, as TF-slim has them."""
+"""What `tf_keras.applications` lacks: models like VGG-16, BERT and DLRM, and those of TicTac's Table 1."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -126,10 +126,57 @@ def _v2_branches(of: Sequence[int], kind: str) -> tuple[_Branches, int]:
     return rows, 1
 
 
+_PATCH, _WIDTH, _HEADS, _ENCODERS = 16, 512, 8, 6
+_TABLES, _ROWS, _COLUMNS, _DENSE = 8, 50_000, 32, 13
+
+
+def _bert_like(keras: Any, image: int, classes: int) -> Any:
+    """Encoders as BERT's over patches of an image, in the place of words: 76 MB."""
+    layers, images = keras.layers, keras.Input((image, image, 3))
+    x = layers.Conv2D(_WIDTH, _PATCH, strides=_PATCH)(images)
+    x = layers.LayerNormalization()(layers.Reshape((-1, _WIDTH))(x))
+    for _ in range(_ENCODERS):
+        mixed = layers.MultiHeadAttention(_HEADS, _WIDTH // _HEADS)(x, x)
+        x = layers.LayerNormalization()(layers.Add()([x, mixed]))
+        hidden = layers.Dense(_WIDTH)(layers.Dense(4 * _WIDTH, activation="gelu")(x))
+        x = layers.LayerNormalization()(layers.Add()([x, hidden]))
+    return keras.Model(images, layers.Dense(classes)(layers.GlobalAveragePooling1D()(x)))
+
+
+def _taken(layers: Any, begin: int, end: int, times: int = 1) -> Any:
+    """Some of an example's numbers."""
+
+    def taken(x: Any) -> Any:
+        return x[:, begin:end] * times
+
+    return layers.Lambda(taken)
+
+
+def _dlrm_like(keras: Any, image: int, classes: int) -> Any:
+    """Embeddings as DLRM's, whose rows an image's first numbers choose, and dense layers before and behind them."""
+    layers, images = keras.layers, keras.Input((image, image, 3))
+    numbers = layers.Flatten()(images)
+    known = _taken(layers, 0, _DENSE)(numbers)
+    for units in (512, 256, _COLUMNS):
+        known = layers.Dense(units, activation="relu")(known)
+    rows = [known]
+    for place in range(_DENSE, _DENSE + _TABLES):
+        chosen = _taken(layers, place, place + 1, _ROWS)(numbers)
+        rows.append(layers.Flatten()(layers.Embedding(_ROWS, _COLUMNS)(chosen)))
+    stacked = layers.Reshape((1 + _TABLES, _COLUMNS))(layers.Concatenate()(rows))
+    paired = layers.Flatten()(layers.Dot(2)([stacked, stacked]))
+    x = layers.Concatenate()([known, paired])
+    for units in (1024, 1024, 512):
+        x = layers.Dense(units, activation="relu")(x)
+    return keras.Model(images, layers.Dense(classes)(x))
+
+
 NETWORKS: Mapping[str, Callable[[Any, int, int], Any]] = {
     VGG16_LIKE: _vgg16_like,
     "AlexNetV2": _alexnet_v2,
     "InceptionV1": _inception_v1,
     "InceptionV2": _inception_v2,
+    "BERTLike": _bert_like,
+    "DLRMLike": _dlrm_like,
 }
 """By name: what makes one with tf_keras, for images of a side and so many classes."""

@@ -22,17 +22,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.bundle.bundle import Bundle, load_bundle
-from tfwave.demo import server_task
-from tfwave.demo.cluster import START_SECONDS, DemoCluster, DemoJob
+from tfwave.demo.cluster import START_SECONDS, DemoCluster, DemoJob, demo_cluster
 from tfwave.demo.model import Replicas
-from tfwave.demo.network import open_network
 from tfwave.demo.networks import VGG16_LIKE
-from tfwave.demo.processes import Task, Tasks
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
 from tfwave.planner.captured import plan_bundle
 from tfwave.report.conformance import inversions
-from tfwave.runtime.control.client import ControlClient
+from tools.bench import enforcers_task
 from tools.bench.interleaved import figures, run_interleaved, wire_seconds
 
 BITS_PER_SECOND = 1e9
@@ -52,17 +49,12 @@ class Bench:
     """A running job and the plan of its order."""
 
     cluster: DemoCluster
-    chief: Task
     directory: Path
     plan: Plan
 
     def switch(self, mode: Mode) -> None:
         self.cluster.order(mode.hook)
-        answer = self.chief.request(
-            {"do": "choose", "passes": mode.passes, "plan": str(self.directory / "plan.pb")}, START_SECONDS
-        )
-        if "error" in answer:
-            raise SystemExit(answer["error"])
+        self.cluster.ask(START_SECONDS, do="choose", passes=mode.passes, plan=str(self.directory / "plan.pb"))
 
     def seconds(self, mode: Mode, steps: int) -> tuple[list[float], str]:
         """Of each step, and a digest of what came out."""
@@ -91,29 +83,12 @@ def arrivals(bundle: Bundle, plan: Plan) -> list[list[int]]:
 @contextmanager
 def running(directory: Path, batch: int) -> Generator[Bench]:
     job = DemoJob(1, 1, BITS_PER_SECOND, Replicas(VGG16_LIKE, image=128, batch=batch))
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    with (
-        open_network(("server", "worker"), BITS_PER_SECOND) as network,
-        Tasks(network, directory) as tasks,
-    ):
-        server, worker = (
-            f"{network.address(host)}:{network.free_ports(host, 1)[0]}" for host in network.hosts
-        )
-        jobs = {"ps": [server], "worker": [worker]}
-        control = server_task.control_address(directory, "ps", 0)
-        ps = tasks.start("ps0", "server", server_task.MODULE, environment)
-        chief = tasks.start("worker0", "worker", "tools.bench.enforcers_task", environment)
-        ps.request(
-            {"cluster": jobs, "job": "ps", "task": 0, "enforcer": "hook", "control": control}, START_SECONDS
-        )
-        with ControlClient(control) as hook:
-            cluster = DemoCluster(network, chief, [hook])
-            cluster.start(jobs, job)
-            cluster.capture(directory / "bundle", steps=5, warmup=2)
-            plan = plan_bundle(load_bundle(directory / "bundle"))
-            save_plan(plan, directory / "plan.pb")
-            cluster.install(plan)
-            yield Bench(cluster, chief, directory, plan)
+    with demo_cluster(job, directory, enforcers_task.MODULE) as cluster:
+        cluster.capture(directory / "bundle", steps=5, warmup=2)
+        plan = plan_bundle(load_bundle(directory / "bundle"))
+        save_plan(plan, directory / "plan.pb")
+        cluster.install(plan)
+        yield Bench(cluster, directory, plan)
 
 
 def measure(repeats: int, steps: int, batch: int, windows: list[int]) -> dict[str, Any]:

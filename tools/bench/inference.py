@@ -63,7 +63,9 @@ def measure(repeats: int, steps: int) -> dict[str, object]:
 
 def _start(stack: ExitStack, directory: Path, hooked: bool) -> DemoCluster:
     directory.mkdir()
-    job = DemoJob(1, 1, BITS_PER_SECOND, Replicas(VGG16_LIKE, image=128, batch=16), hooked)
+    job = DemoJob(
+        1, 1, BITS_PER_SECOND, Replicas(VGG16_LIKE, image=128, batch=16), "hook" if hooked else None
+    )
     return stack.enter_context(demo_cluster(job, directory))
 
 

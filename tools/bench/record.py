@@ -11,6 +11,7 @@ tools/bench/record.py reduce_soak          members of reduces that are killed: m
 tools/bench/record.py stragglers --missing time to a loss beside stragglers: hours, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
+tools/bench/record.py stream               twelve trainings in one memory: half an hour, and a quiet machine
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
 tools/bench/record.py burst                shards beside data parallelism by hand: a minute, and a quiet machine
 tools/bench/record.py burst_planner        burst plans beside all that there are: minutes, on any machine
@@ -20,6 +21,7 @@ tools/bench/record.py fit_promises         verdicts of tfwave fit against what r
 tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
 tools/bench/record.py table1               the models of TicTac's Table 1 on such links: three hours
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
+tools/bench/record.py matrix --missing     all ways to send, of many models, links and clusters: ten minutes each
 tools/bench/record.py table1 --missing     those without a result
 
 What was stopped goes on behind the last run that ended, when it is called with the same names and options again.
@@ -47,6 +49,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tools.bench.colocation_modes import MODES, SEQUENTIAL, SPLIT
 from tools.bench.fitted_modes import MODELS as FITTED_MODELS
 from tools.bench.fitted_modes import WAYS
+from tools.bench.matrix_pieces import commands as matrix_commands
 from tools.bench.session import Session
 from tools.bench.table1 import TABLE
 
@@ -65,7 +68,7 @@ EXPLAINED = ["--workers", "1", "--traced", "25", "--repeats", "4"]
 """One worker, whose steps its orders tell apart."""
 SAME_PAIRS = ["--pairs", "resnet+resnet", "inception+inception", "nasnet+nasnet", "bert+bert"]
 KILOBYTE_TO_64_MEGABYTES = [str(1 << power) for power in (10, 14, 18, 20, 22, 24, 26)]
-RECORDS: dict[str, list[list[str]]] = {
+RECORDS: dict[str, Sequence[list[str]]] = {
     "demo": [["-m", "tfwave", "demo", "--json"]],
     "reduce": [
         *(["reduce.py", "--hosts", hosts, "--repeats", "4"] for hosts in ("2", "4", "8")),
@@ -140,6 +143,8 @@ RECORDS: dict[str, list[list[str]]] = {
         ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
     ],
     "burst_planner": [["burst_planner.py"]],
+    "stream": [["stream.py"]],
+    "matrix": matrix_commands(),
     "burst": [["burst.py", "--repeats", "9"]],
     "background": [["background.py"]],
     "keras_fit": [["keras_fit.py"]],

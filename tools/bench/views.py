@@ -17,13 +17,15 @@ class View:
         rows: where the rows are in a result: names of keys, "*" for each part, joined by "/". The name of the last
             part "*" is the value `mode` of a row, that of the one before it `around`.
         columns: keys of values, joined by "." where they are nested; those around a row count as its own. With
-            ":time" they are seconds, with ":bytes" bytes, with ":rate" bits a second, with ":share" shares.
-            Of several with ":" the least and the most are shown.
+            ":time" they are seconds, with ":seconds" many of them, with ":bytes" bytes, with ":rate" bits a second,
+            with ":share" shares. Of several with ":" the least and the most are shown.
+        mean: of these columns, in points, the mean size and the most is said behind the table.
     """
 
     told: str
     rows: str
     columns: tuple[str, ...]
+    mean: tuple[str, ...] = ()
 
 
 VIEWS: dict[str, tuple[View, ...]] = {
@@ -122,6 +124,28 @@ VIEWS: dict[str, tuple[View, ...]] = {
         View(f"A Keras model with a large table, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),
     ),
     "keras_fit": (View(f"`tfwave.keras.fit`, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),),
+    "matrix": (
+        View(
+            f"All ways to send, each beside its forecast, which a capture gave. {LINK} A step takes at least "
+            "`link` by its bytes, and `carried` by how fast gRPC was seen to carry them; `binds` says which of "
+            "that, the cores and the floors of an order is the most.",
+            "modes/*",
+            (
+                "settings.model",
+                "settings.train",
+                "settings.rate:rate",
+                "settings.servers",
+                "settings.workers",
+                *BESIDE_STOCK,
+                "link_seconds:time",
+                "carried_seconds:time",
+                "binds",
+                "forecast_seconds:time",
+                "error:share",
+            ),
+            mean=("error",),
+        ),
+    ),
     "merged": (
         View(
             f"Peaks of two jobs in one graph, with and without barriers; 0 where it ran out. {POOL}",
@@ -188,6 +212,7 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "stdev_seconds:time",
                 "error:share",
             ),
+            mean=("error",),
         ),
     ),
     "reduce": (
@@ -228,6 +253,48 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "throughput",
                 "over_bound",
             ),
+        ),
+    ),
+    "stream": (
+        View(
+            "Twelve trainings of a search, all asked for at once, to the end of the last and of the mean one; "
+            "their losses are bit-equal to those alone. Gains are in times as fast as one after the other. "
+            f"{POOL}",
+            "ways/*",
+            (
+                "settings.limit",
+                "mode",
+                "makespan_seconds:seconds",
+                "mean_completion_seconds:seconds",
+                "makespan_gain",
+                "completion_gain",
+                "peak:bytes",
+                "alone",
+            ),
+        ),
+    ),
+    "table1": (
+        View(
+            "Models of TicTac's Table 1, each worker's batch by its share of the paper's cores; E and straggler "
+            f"are the most of a step. {LINK}",
+            "modes/*",
+            (
+                "settings.model",
+                "settings.train",
+                "settings.workers",
+                "mode",
+                "mean_seconds:time",
+                "images_per_second",
+                "gain:share",
+                "efficiency",
+                "straggler:share",
+                "exact",
+            ),
+        ),
+        View(
+            "How much of a traced step's time its E tells (R2); where order matters, most.",
+            "",
+            ("settings.model", "settings.train", "settings.workers", "settings.traced", "explained"),
         ),
     ),
     "tick_tock": (
