@@ -29,6 +29,19 @@ class View:
 
 
 VIEWS: dict[str, tuple[View, ...]] = {
+    "background": tuple(
+        View(
+            f"A training in the background of {foreground}: the foreground's slowdown, and the background's progress "
+            "over that share of its own which the cores' idle time allows. Of the windows median, least, most.",
+            f"{kind}/*",
+            ("mode", "slowdown", "slowdown_p95", "idle_alone", "share_of_idle", "used_of_idle"),
+        )
+        for kind, foreground in {
+            "busy": "one that keeps the cores busy",
+            "gaps": "one that waits in each step",
+            "serial": "one that uses one core",
+        }.items()
+    ),
     "barrier": (
         View(
             "A step of three models with barriers that always open, in one process.",
@@ -151,6 +164,14 @@ VIEWS: dict[str, tuple[View, ...]] = {
             f"Peaks of two jobs in one graph, with and without barriers; 0 where it ran out. {POOL}",
             "trials/*/*",
             ("around", "peak:bytes", "exact"),
+        ),
+    ),
+    "model_parallel": (
+        View(
+            "A model in two parts on two devices of one process: as it is, in a pipeline of so many micro-batches, and "
+            "in two waves.",
+            "modes/*",
+            ("mode", "samples_per_second", "over_plain", "peak_bytes:bytes", "blocks_seconds:time"),
         ),
     ),
     "overlap": (
