@@ -31,7 +31,7 @@ class View:
 VIEWS: dict[str, tuple[View, ...]] = {
     "background": tuple(
         View(
-            f"A training in the background of {foreground}: the foreground's slowdown, and the background's progress "
+            f"A training in the background of {foreground}: that one's slowdown, and the background's progress "
             "over that share of its own which the cores' idle time allows. Of the windows median, least, most.",
             f"{kind}/*",
             ("mode", "slowdown", "slowdown_p95", "idle_alone", "share_of_idle", "used_of_idle"),
@@ -168,8 +168,8 @@ VIEWS: dict[str, tuple[View, ...]] = {
     ),
     "model_parallel": (
         View(
-            "A model in two parts on two devices of one process: as it is, in a pipeline of so many micro-batches, and "
-            "in two waves.",
+            "A model in two parts on two devices of one process: as it is, in a pipeline of so many micro-batches, "
+            "and in two waves.",
             "modes/*",
             ("mode", "samples_per_second", "over_plain", "peak_bytes:bytes", "blocks_seconds:time"),
         ),
