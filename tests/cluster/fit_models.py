@@ -46,6 +46,22 @@ def image_model(optimizer: str = "sgd", **compiled: Any) -> keras.Model:
     return model
 
 
+def sums(batches: int) -> tf.data.Dataset:
+    """Rows in [0, 1) and weighted sums of them."""
+    rng = np.random.default_rng(1)
+    x = rng.random((64 * batches, 20), np.float32)
+    return tf.data.Dataset.from_tensor_slices((x, x @ rng.random((20, 1), np.float32))).batch(64)
+
+
+def sums_model(rate: float) -> keras.Model:
+    """Plain gradient descent, as a first program has it."""
+    keras.utils.set_random_seed(1)
+    hidden = keras.layers.Dense(64, activation="relu")
+    model = keras.Sequential([keras.Input((20,)), hidden, keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(rate), "mse")
+    return model
+
+
 class Events(keras.callbacks.Callback):
     """Which hooks were called, in which order, with which logs."""
 

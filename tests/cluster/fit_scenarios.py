@@ -24,6 +24,8 @@ from tests.cluster.fit_models import (
     images,
     numbered_rows,
     rows_model,
+    sums,
+    sums_model,
     table_model,
     validation_images,
 )
@@ -57,6 +59,20 @@ def against_model_fit(strategy: Any, optimizer: str, steps_per_execution: int) -
         "iterations": int(model.optimizer.iterations),
         "metrics": {name: float(value) for name, value in model.get_metrics_result().items()},
     }
+
+
+def each_step(strategy: Any, rate: float) -> dict[str, Any]:
+    """Loss after each of five steps, and weights, by Model.fit and by tfwave."""
+    facts: dict[str, Any] = {}
+    alone, model = sums_model(rate), distributed(strategy, sums_model, rate)
+    for name, trained, fit in (("expected", alone, keras.Model.fit), ("got", model, tfwave.keras.fit)):
+        losses: list[str] = []
+        kept = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs, losses=losses: losses.append(float(logs["loss"]).hex())
+        )
+        fit(trained, sums(5), callbacks=[kept], verbose=0)
+        facts[name] = [losses, *(weights.tobytes().hex() for weights in trained.get_weights())]
+    return facts
 
 
 def all_callbacks(directory: Path) -> list[Any]:

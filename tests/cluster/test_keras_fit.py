@@ -24,6 +24,15 @@ def pair() -> Iterator[ChiefCluster]:
         yield cluster
 
 
+@pytest.mark.parametrize(("rate", "diverges"), [(0.01, False), (1e6, True)])
+def test_each_step_has_the_bits_of_model_fit_even_where_it_diverges(alone, rate, diverges):
+    facts = alone.chief.run("each_step", rate=rate)
+    assert facts["got"] == facts["expected"]
+    losses = facts["got"][0]
+    assert len(set(losses)) >= 3
+    assert (losses[-1] == "nan") == diverges
+
+
 @pytest.mark.parametrize(
     ("optimizer", "steps_per_execution"),
     [("sgd", 1), ("adam", 1), ("sgd", 3)],

@@ -41,3 +41,21 @@ def test_a_training_step_moves_the_weights_on_the_servers() -> None:
         after = session.run(weights)
     np.testing.assert_allclose(after, before - LEARNING_RATE * slope, rtol=1e-6, atol=1e-9)
     assert (after != before).any()
+
+
+def test_each_chief_starts_from_the_same_weights() -> None:
+    first, second = (initial_weights() for _ in range(2))
+    assert all((a == b).all() for a, b in zip(first, second, strict=True))
+    assert max(weights.std() for weights in first) > 0
+
+
+def initial_weights() -> list[np.ndarray]:
+    where = places.cluster()
+    job = build_job(
+        {"ps": list(where.servers), "worker": [where.worker]}, Replicas("InceptionV1", 32, 2, classes=5)
+    )
+    with job.graph.as_default():
+        variables = tf.compat.v1.trainable_variables()
+    with tf.compat.v1.Session(where.target, graph=job.graph) as session:
+        session.run(job.initializer)
+        return session.run(variables)

@@ -45,7 +45,8 @@ class Replicas:
 
 
 def build_job(cluster: dict[str, list[str]], replicas: Replicas) -> Job:
-    """A replica on each worker, in one step.
+    """A replica on each worker, in one step. Weights are the same each time: it seeds TensorFlow's, NumPy's and
+    Python's random numbers.
 
     Raises:
         EnvironmentUnsupported: tf_keras is not installed.
@@ -56,7 +57,7 @@ def build_job(cluster: dict[str, list[str]], replicas: Replicas) -> Job:
     make = network_maker(replicas.model, replicas.classes)
     graph = tensorflow.Graph()
     with graph.as_default():
-        v1.set_random_seed(1)
+        _seed()
         with v1.device(_placement(v1, cluster, 0, replicas.device)):
             network = make(replicas.image)
         outputs: list[Any] = []
@@ -76,6 +77,12 @@ def build_job(cluster: dict[str, list[str]], replicas: Replicas) -> Job:
             with tensorflow.control_dependencies(_applied(v1, network.trainable_variables, done)):
                 outputs = [tensorflow.identity(output) for output in outputs]
         return Job(graph, v1.global_variables_initializer(), outputs, times)
+
+
+def _seed() -> None:
+    """For initial weights: tf_keras draws the seeds of its ops from a generator of its own."""
+    keras: Any = importlib.import_module("tf_keras")
+    keras.utils.set_random_seed(1)
 
 
 def _replica(tensorflow: Any, network: Any, replicas: Replicas, worker: int) -> tuple[Any, list[Any]]:
