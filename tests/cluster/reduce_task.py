@@ -24,6 +24,8 @@ EPOCHS, BATCH, STEPS = 3, 8, 12
 
 def build(given: dict, seed: int) -> keras.Model:
     keras.utils.set_random_seed(seed)
+    if "policy" in given:
+        keras.mixed_precision.set_global_policy(given["policy"])
     layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(4)]
     model = keras.Sequential([keras.Input((6,)), *layers])
     model.compile(
@@ -112,10 +114,12 @@ def train_by_fit(given: dict, rank: int) -> tuple[keras.Model, dict]:
         initial_epoch=given.get("first", 0),
         callbacks=callbacks,
     )
+    layer = model.layers[0]
     return model, {
         "history": history.history,
         "started": started,
         "executions": harm.executions,
+        "types": [layer.compute_dtype, layer.variable_dtype],
     }
 
 

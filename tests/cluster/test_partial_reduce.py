@@ -106,8 +106,11 @@ def test_a_checkpoint_is_resumed_by_another_number_of_workers(lost: Lost) -> Non
 
 
 @pytest.mark.tensorflow
-def test_all_is_synchronous_training_to_the_bit() -> None:
-    results = synchronous()
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_all_is_synchronous_training_to_the_bit(policy: str) -> None:
+    results = synchronous(policy=policy)
+    computes = policy.removeprefix("mixed_")
+    assert {tuple(result["types"]) for result in results} == {(computes, "float32")}
     assert {values[-1] for result in results if (values := result["history"]["tfwave_joined"])} == {1.0}
 
 

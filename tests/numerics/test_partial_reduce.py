@@ -73,6 +73,20 @@ def test_models_that_are_refused(changes: dict[str, Any], said: str) -> None:
         model(**changes).fit(X, Y, verbose=0, callbacks=[callback()])
 
 
+def test_mixed_float16_is_refused_unless_the_loss_is_not_scaled() -> None:
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        scaled, *alike = model(), model(auto_scale_loss=False), model(auto_scale_loss=False)
+    finally:
+        keras.config.set_dtype_policy(before)
+    with pytest.raises(TfwaveError, match="scales its loss"):
+        scaled.fit(X, Y, verbose=0, callbacks=[callback()])
+    reduced = trained(alike[0], callback(probes="all"))
+    for ours, theirs in zip(reduced, trained(alike[1]), strict=True):
+        assert ours.tobytes() == theirs.tobytes()
+
+
 def test_a_model_of_a_strategy_is_refused() -> None:
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
         made = model()

@@ -106,6 +106,20 @@ def test_gradients_of_other_variables_are_refused() -> None:
         reduced(X[0], Y[0])
 
 
+@pytest.mark.parametrize(
+    ("kind", "scaling"),
+    [
+        (keras, keras.optimizers.LossScaleOptimizer),
+        (tf_keras, tf_keras.mixed_precision.LossScaleOptimizer),
+    ],
+)
+def test_an_optimizer_that_scales_its_loss_is_refused(kind: Any, scaling: Any) -> None:
+    loop = Loop(kind)
+    loop.optimizer = scaling(loop.optimizer)
+    with pytest.raises(EnforcerError, match="each process by another factor"), loop.reduced():
+        pass
+
+
 def test_steps_are_made_within_the_context() -> None:
     with pytest.raises(EnforcerError, match="by a context"):
         Loop(keras).reduced()(X[0], Y[0])

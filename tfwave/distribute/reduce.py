@@ -125,7 +125,7 @@ def reduce(
 
     Args:
         step: a Python function, or a `tf.function`, whose Python function is taken; it becomes a `tf.function`.
-        optimizer: of Keras 3 or tf_keras.
+        optimizer: of Keras 3 or tf_keras; none that scales its loss, as each process would by another factor.
         variables: those that the step applies gradients of, in that order, of one float type.
         state: further variables that are to begin with the first worker's values, such as statistics of
             normalisation layers.

@@ -36,10 +36,15 @@ class ReducedOptimizer:
             options: the rules.
 
         Raises:
-            EnforcerError: no port is free, or an address or credential is not as it should be; or the variables
-                are of several types, or of one that is not summed.
+            EnforcerError: no port is free, or an address or credential is not as it should be; the variables
+                are of several types, or of one that is not summed; or the optimizer scales its loss.
         """
         dtype = _dtype_of(variables)
+        if getattr(optimizer, "inner_optimizer", None) is not None:
+            raise EnforcerError(
+                f"{type(optimizer).__name__} scales its loss, each process by another factor: give its "
+                "inner_optimizer, and gradients of the loss as it is"
+            )
         optimizer.build(variables)  # nothing, if it is
         self._optimizer = optimizer
         self._trained = list(variables)
