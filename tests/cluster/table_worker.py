@@ -100,16 +100,18 @@ def same_bits(group: Workers, rank: int, workers: int) -> None:
 
 
 def one_dies(group: Workers, rank: int, workers: int) -> None:
-    """The last one does, in a step; the others hear of it, and go on as a group of their own."""
+    """The last one does, once all have a table; the others hear of it, and go on as a group of their own."""
     table = made("sgd", group, rank, workers)
     if rank == workers - 1:
+        table.pull([[0, 1, 2]])  # which the others take part in: they have made theirs
         os.kill(os.getpid(), signal.SIGKILL)
     found = dict[str, bool]()
     for what in ("while it waits", "later"):
-        try:
-            table.pull([[0, 1, 2]])
-        except tf.errors.AbortedError as err:
-            found[what] = f"rank {workers - 1} is gone" in str(err)
+        while what not in found:
+            try:
+                table.pull([[0, 1, 2]])
+            except tf.errors.AbortedError as err:
+                found[what] = f"rank {workers - 1} is gone" in str(err)
     group.close()
     with Workers(sys.argv[3:-1], rank, patience=TOKEN_SECONDS) as fewer:
         again = made("adagrad", fewer, rank, workers - 1)

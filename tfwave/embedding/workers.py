@@ -17,6 +17,8 @@ from tfwave.runtime.control.credentials import Credentials
 
 _AGAIN_SECONDS = 0.05
 _GROUP = "workers"
+_TAKEN = b"t"
+"""The word back to who called: one that only listened, and ended, has not taken the connection."""
 
 
 class Workers:
@@ -127,7 +129,12 @@ class Workers:
         while True:
             left = max(_AGAIN_SECONDS, end - time.monotonic())
             try:
-                return call(self._addresses[other], self._key(self._rank, other), left)
+                called = call(self._addresses[other], self._key(self._rank, other), left)
+                called.settimeout(left)
+                if called.recv(1) == _TAKEN:
+                    return called
+                called.close()
+                raise OSError("it left before it took the connection")
             except OSError as err:
                 if time.monotonic() >= end:
                     raise self._absent(other, err) from err
@@ -136,7 +143,9 @@ class Workers:
     def _taken(self, other: int, end: float) -> socket.socket:
         left = max(_AGAIN_SECONDS, end - time.monotonic())
         try:
-            return self._arrivals.take(self._key(other, self._rank), left, lambda: False)
+            taken = self._arrivals.take(self._key(other, self._rank), left, lambda: False)
+            taken.sendall(_TAKEN)
+            return taken
         except OSError as err:
             raise self._absent(other, err) from err
 
