@@ -41,6 +41,21 @@ def test_a_worker_that_does_not_come_is_named() -> None:
             Workers(addresses, rank, patience=PATIENCE)
 
 
+def test_a_worker_that_listens_and_ends_has_not_come() -> None:
+    """As one that is about to form another group: it was heard, and has taken no connection."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    with (
+        socket.create_server(("127.0.0.1", int(addresses[0].rpartition(":")[2]))) as ending,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        caller = threads.submit(Workers, addresses, 1, patience=LISTENS_SECONDS)
+        ending.accept()[0].close()
+        ending.accept()[0].close()  # it calls once more
+        ending.close()
+        with pytest.raises(EnforcerError, match=f"worker 0 at {addresses[0]} did not come"):
+            caller.result()
+
+
 def _called(address: str, key: bytes) -> socket.socket:
     """As soon as it listens."""
     while True:
