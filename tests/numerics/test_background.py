@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.numerics.background_job import BACKGROUND_STEPS, KINDS, STEPS
+from tests.numerics.background_job import STEPS
+from tests.numerics.background_training import BACKGROUND_STEPS, KINDS
 from tests.numerics.test_colocate import said_by
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(390)]
