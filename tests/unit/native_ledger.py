@@ -4,24 +4,12 @@ import ctypes
 from pathlib import Path
 
 from tests.unit.compiled import compiled
-from tests.unit.native_program import COMPILER, NATIVE
-
-SOURCES = (
-    "*_log.cc",
-    "copy_thread.cc",
-    "edge_index.cc",
-    "footprint.cc",
-    "ledger*.cc",
-    "pacer.cc",
-    "priority_*.cc",
-)
-SOURCES += ("sequencer*.cc", "shallow_sockets.cc", "stash.cc", "table.cc")
-"""The ledger, and what lies beside it in a process."""
+from tests.unit.native_program import COMPILER, NATIVE, OF_PROCESS
 
 
 def native_ledger(directory: Path) -> ctypes.CDLL:
     """What `native.load` gives, of which only the ledger is there; the directory is for its source."""
-    sources = [path for pattern in SOURCES for path in sorted(NATIVE.glob(pattern))]
+    sources = [path for pattern in OF_PROCESS for path in sorted(NATIVE.glob(pattern))]
     joined = directory / "joined.cc"
     joined.write_text("".join(f'#include "{path}"\n' for path in sources))
     library = compiled([str(COMPILER), "-std=c++17", "-O0", "-fPIC", "-shared", "-pthread"], NATIVE, joined)

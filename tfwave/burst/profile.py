@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tfwave.burst.costs import LayerCosts
 from tfwave.burst.network import Network
+from tfwave.cost.document import Document, read_document
 from tfwave.errors import CostError, MissingCost
-from tfwave.files import first_fault, read_file, write_whole
+from tfwave.files import write_whole
 
 PROFILE_VERSION = 1
 
@@ -49,7 +50,7 @@ class Layer(BaseModel):
         return self.seconds[low] * (1 - share) + self.seconds[high] * share
 
 
-class Profile(BaseModel):
+class Profile(Document):
     """Layers in an order in which they can run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,19 +105,7 @@ def read_profile(path: Path) -> Profile:
     Raises:
         CostError: it cannot be read, or is none.
     """
-    try:
-        data = read_file(path)
-    except OSError as error:
-        raise CostError(f"cannot read profile '{path}': {error.strerror}") from error
-    try:
-        found = Profile.model_validate_json(data)
-    except ValidationError as error:
-        raise CostError(f"profile '{path}': {first_fault(error)}") from error
-    if found.version != PROFILE_VERSION:
-        raise CostError(
-            f"profile '{path}' has version {found.version}, this tfwave reads {PROFILE_VERSION}: make it again"
-        )
-    return found
+    return read_document(path, Profile, "profile", PROFILE_VERSION)
 
 
 def write_profile(profile: Profile, path: Path) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from tfwave.cost.document import Document, read_document
 from tfwave.errors import CostError
-from tfwave.files import first_fault, read_file, write_whole
+from tfwave.files import write_whole
 from tfwave.plan.embeddings import COLUMNS, EmbeddingTable
 
 CAPTURE_VERSION = 1
@@ -61,7 +62,7 @@ class CapturedBatch(BaseModel):
     rows: dict[str, str]
 
 
-class Capture(BaseModel):
+class Capture(Document):
     """A few batches that follow each other, and the least seconds of a step where tables need no network.
 
     Attributes:
@@ -137,18 +138,7 @@ def read_capture(path: Path) -> Capture:
     Raises:
         CostError: it cannot be read, or is none.
     """
-    try:
-        data = read_file(path)
-    except OSError as error:
-        raise CostError(f"cannot read capture '{path}': {error.strerror}") from error
-    try:
-        found = Capture.model_validate_json(data)
-    except ValidationError as error:
-        raise CostError(f"capture '{path}': {first_fault(error)}") from error
-    if found.version != CAPTURE_VERSION:
-        raise CostError(
-            f"capture '{path}' has version {found.version}, this tfwave reads {CAPTURE_VERSION}: make it again"
-        )
+    found = read_document(path, Capture, "capture", CAPTURE_VERSION)
     try:
         found.check()
     except CostError as error:
