@@ -3,7 +3,7 @@
 Asked {"do": "start", "cluster": {job: [address]}, "control": {job: [address]} or null, "enforcer": str,
 "model": str, "image": int, "batch": int, "train": bool}, it builds the model under a ParameterServerStrategy,
 wrapped where `control` is given, and runs steps until they are ordered. Then, as often as asked:
-{"do": "run", "steps": n} answers {"seconds": [of each step], "loss": of the last one, as hex};
+{"do": "run", "steps": n} answers {"seconds": [of each step], "losses": [of each, as hex], "first": its number};
 {"do": "figures"} answers what the schedule says.
 """
 
@@ -34,6 +34,7 @@ class Chief:
             wrap(strategy, enforcer=request["enforcer"], control=request["control"])
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._step = _step(strategy, **{key: request[key] for key in ("model", "image", "batch", "train")})
+        self._steps = 0
         self.run(3)
         self.schedule = schedule_of(strategy) if request["control"] else None
         end = time.monotonic() + ORDERED_SECONDS
@@ -44,13 +45,15 @@ class Chief:
 
     def run(self, steps: int) -> dict[str, Any]:
         seconds: list[float] = []
-        loss: Any = None
+        losses: list[str] = []
         for _ in range(steps):
             begin = time.perf_counter()
             loss = self._coordinator.schedule(self._step)
             self._coordinator.join()
             seconds.append(time.perf_counter() - begin)
-        return {"seconds": seconds, "loss": float(loss.fetch()).hex()}
+            losses.append(float(loss.fetch()).hex())
+        first, self._steps = self._steps, self._steps + steps
+        return {"seconds": seconds, "losses": losses, "first": first}
 
     def figures(self) -> dict[str, Any]:
         assert self.schedule
