@@ -14,7 +14,11 @@ that runs out of memory after a few steps and begins anew, for ever ("failing");
 * `delay_alone`, `delay`: for how long the foreground's threads waited for a core, over the window (schedstat). What
   slows a foreground and is not in it is shared otherwise, as caches and memory.
 
+With `--faults`, it is struck once, in the middle of the window: it is killed, or never ends its step, or runs out
+of memory and ends. What that costs the foreground is in the window.
+
     tools/bench/background.py                                    eight minutes, and a quiet machine
+    tools/bench/background.py --faults                           ten minutes, and a quiet machine
     tools/bench/background.py --seconds 0.5 --repeats 2          to see whether it works
 """
 
@@ -157,6 +161,17 @@ def failing(ready: Path) -> AbstractContextManager[Beside]:
     return lowest(ready, "--fail")
 
 
+@contextmanager
+def doomed(fault: str, directory: Path) -> Generator[Beside]:
+    """As `tfwave background`, ready and paused, of a program that does this to itself at SIGUSR1."""
+    ready = directory / fault
+    ready.unlink(missing_ok=True)
+    with lowest(ready, "--fault", fault) as beside:
+        wait_until(ready)
+        beside.pause()
+        yield beside
+
+
 MODES = {"background": lowest, "limited": lowest, "failing": failing, "equal": equal}
 
 
@@ -203,6 +218,37 @@ def paced(pacing: Pacing, beside: Beside) -> Callable[[float], None]:
     return behind
 
 
+def struck(beside: Beside, seconds: float) -> Callable[[float], None]:
+    """Strike it behind the first step that ends so late from now."""
+    at: float | None = time.perf_counter() + seconds
+
+    def behind(_: float) -> None:
+        nonlocal at
+        if at is not None and time.perf_counter() >= at:
+            os.kill(beside.pid, signal.SIGUSR1)
+            at = None
+
+    return behind
+
+
+def compare_struck(step: Callable[[], object], beside: Beside, seconds: float) -> Ran:
+    """A window without it and one in the middle of which it is struck."""
+    without = window(step, seconds)
+    beside.resume()
+    begin = beside.cpu_seconds()
+    slowed = window(step, seconds, struck(beside, seconds / 2))
+    taken = beside.cpu_seconds() - begin
+    return slowdowns(without, slowed) | {"taken": taken / ((os.cpu_count() or 1) * seconds)}
+
+
+def slowdowns(without: list[float], slowed: list[float]) -> Ran:
+    """Of a step with a background, over one without: the median's, and the 95th percentile's."""
+    return {
+        "slowdown": statistics.median(slowed) / statistics.median(without),
+        "slowdown_p95": (p95(slowed) or 0.0) / (p95(without) or 1.0),
+    }
+
+
 def compare(
     step: Callable[[], object], beside: Beside, pacing: Pacing | None, rate: float, seconds: float
 ) -> Ran:
@@ -219,9 +265,7 @@ def compare(
     taken, made = beside.cpu_seconds() - begin, beside.steps() - steps
     beside.pause()
     progress = made / seconds / rate if rate else None
-    return {
-        "slowdown": statistics.median(slowed) / statistics.median(without),
-        "slowdown_p95": (p95(slowed) or 0.0) / (p95(without) or 1.0),
+    return slowdowns(without, slowed) | {
         "idle_alone": left,
         "taken": taken / cores,
         "progress": progress,
@@ -262,6 +306,21 @@ def measure(seconds: float, repeats: int) -> dict[str, object]:
     }
 
 
+def measure_faults(seconds: float, repeats: int) -> dict[str, object]:
+    """All kinds and faults; the order of the faults turns."""
+    runs: dict[str, dict[str, list[Ran]]] = {kind: {fault: [] for fault in FAULTS} for kind in KINDS}
+    steps = {kind: training(kind) for kind in KINDS}
+    for step in steps.values():
+        window(step, seconds)
+    with tempfile.TemporaryDirectory() as directory:
+        for repeat in range(repeats):
+            for kind, step in steps.items():
+                for fault in list(FAULTS) if repeat % 2 else list(FAULTS)[::-1]:
+                    with doomed(fault, Path(directory)) as beside:
+                        runs[kind][fault].append(compare_struck(step, beside, seconds))
+    return {kind: {fault: of_mode(found) for fault, found in faults.items()} for kind, faults in runs.items()}
+
+
 def of_mode(runs: list[Ran]) -> dict[str, object]:
     """Median, least and most of each figure."""
     figures: dict[str, object] = {}
@@ -271,27 +330,49 @@ def of_mode(runs: list[Ran]) -> dict[str, object]:
     return figures
 
 
-def train(ready: Path, fails: bool) -> None:
+def train(ready: Path, fails: bool, fault: str | None) -> None:
     """The background: for ever; one that `fails` runs out of memory instead, and begins anew."""
+    struck = list[int]()
+    signal.signal(signal.SIGUSR1, lambda number, _: struck.append(number))
     step = training("busy")
     steps = int.from_bytes(ready.read_bytes()) if ready.is_file() else 0
     for _ in range(WARMUP_STEPS):
         step()
     with ready.open("r+b" if steps else "wb", buffering=0) as told:
-        while True:
+        while not struck:
             steps += 1
             os.pwrite(told.fileno(), steps.to_bytes(8), 0)
             if fails:
-                run_out()
+                begin_anew()
             step()
+    FAULTS[fault or "killed"]()
+
+
+def begin_anew() -> None:
+    """As a program that runs out of memory and is started again."""
+    try:
+        run_out()
+    except MemoryError:
+        os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def run_out() -> None:
-    """Of memory, and begin anew."""
-    try:
-        bytearray(1 << 48)
-    except MemoryError:
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+    """Ask for more memory than there is."""
+    bytearray(1 << 48)
+
+
+def hang() -> None:
+    """Keep a core busy, and never end."""
+    while True:
+        pass
+
+
+def kill() -> None:
+    """As a kernel that lacks memory does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+FAULTS = {"killed": kill, "hanging": hang, "out of memory": run_out}
 
 
 def main() -> None:
@@ -301,12 +382,15 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=3.0, help="of a window")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--faults", action="store_true", help="one that is struck in the middle of a window")
     parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--fail", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--fault", choices=FAULTS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.train:
-        train(arguments.train, arguments.fail)
-    print(json.dumps({"load": os.getloadavg(), **measure(arguments.seconds, arguments.repeats)}, indent=1))
+        train(arguments.train, arguments.fail, arguments.fault)
+    load, measured = os.getloadavg(), measure_faults if arguments.faults else measure
+    print(json.dumps({"load": load, **measured(arguments.seconds, arguments.repeats)}, indent=1))
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     "stream": [["stream.py"]],
     "matrix": matrix_commands(),
     "burst": [["burst.py", "--repeats", "9"]],
-    "background": [["background.py"]],
+    "background": [["background.py"], ["background.py", "--faults"]],
     "keras_fit": [["keras_fit.py"]],
     "keras_embedding": [["keras_embedding.py"]],
     "embedding": [["embedding.py"], *(["embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9"))],
