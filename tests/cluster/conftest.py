@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +27,9 @@ def ps0(cluster: Cluster) -> Iterator[ControlClient]:
         yield client
         client.configure(enabled=True, deadline_seconds=5, bytes_per_second=0)
         client.remove()
+
+
+@pytest.fixture
+def short_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Socket paths are limited to 107 bytes."""
+    return tmp_path_factory.mktemp("d")
