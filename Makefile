@@ -3,6 +3,9 @@ SHELL := /bin/bash
 .PHONY: help demo test test-fast test-faults test-long fuzz check wheel docs bench measured goldens mutants kills ops protos \
 	clean distclean
 
+# Hundreds of processes import tfwave and its tests: each would compile them where no bytecode is kept.
+export PYTHONDONTWRITEBYTECODE :=
+
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && exit; done; echo python3)
 TF ?=
 VENV := .venv$(TF:%=-%)
@@ -27,12 +30,10 @@ test: $(VENV)/.ready ## check, and run all tests; with TF=2.20 the tests, on tha
 	@$(MAKE) --no-print-directory -j2 $(if $(TF),,check) test-fast
 	@echo '== pytest: numerics (TensorFlow in this process)'
 	@$(PYTEST) tests/numerics -n 2 --dist loadgroup --no-loadscope-reorder
-	@echo '== pytest: cluster (real TensorFlow servers on loopback)'
-	@$(PYTEST) tests/cluster $(MEASURES:%=--ignore=%) -n 2 --dist loadfile --no-loadscope-reorder
+	@echo '== pytest: cluster, and faults in a short form (real TensorFlow servers on loopback)'
+	@$(PYTEST) tests/cluster tests/faults $(MEASURES:%=--ignore=%) -n 3 --dist loadfile --no-loadscope-reorder
 	@echo '== pytest: cluster (links of a set rate, one test at a time)'
 	@$(PYTEST) $(MEASURES)
-	@echo '== pytest: faults (a short form: make test-faults is the long one)'
-	@$(PYTEST) tests/faults
 
 test-fast: $(VENV)/.ready ## run the tests that need no TensorFlow: those that wait leave their core to others
 	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'

@@ -1,7 +1,8 @@
 """Processes that have TensorFlow imported already: one imports it, once, and all others are forked from that.
 
-A fork is as much a process of its own as one that was started anew: nothing of TensorFlow runs before it. What
-must do something before TensorFlow is imported, or shows how a command starts, is started anew.
+So is what most of them need of tfwave. A fork is as much a process of its own as one that was started anew: nothing
+of TensorFlow or gRPC runs before it. What must do something before TensorFlow is imported, or shows how a command
+starts, is started anew.
 """
 
 import atexit
@@ -18,12 +19,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
 ROOT = Path(__file__).parent.parent
 NUMBER = struct.Struct("i")
 MOST_BYTES = 1 << 17
+ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "KERAS_BACKEND": "tensorflow",
+    "PYTHONPATH": str(ROOT),
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+}
+IMPORTED = ("tensorflow", "tfwave.distribute", "tfwave.keras", "tfwave.runtime.server")
 
 
 class Forked:
@@ -65,9 +74,12 @@ class Forked:
             self.wait(0)
         return self.returncode
 
-    def kill(self) -> None:
+    def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """May be called again after it ran out of time."""
@@ -87,7 +99,7 @@ def _fork_server() -> socket.socket:
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         command = [sys.executable, "-m", "tests.fork_server", str(its.fileno())]
-        variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        variables = {**os.environ, **ENVIRONMENT}
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [its.fileno()]}
         server = subprocess.Popen(command, env=variables, **pipes)
 
@@ -132,8 +144,9 @@ def _serve(calls: socket.socket) -> dict[str, Any] | None:
 
 def main() -> None:
     import numpy as np
-    import tensorflow  # noqa: F401
 
+    for module in IMPORTED:
+        import_module(module)
     with socket.socket(fileno=int(sys.argv[1])) as calls:
         asked = _serve(calls)
     if asked is None:

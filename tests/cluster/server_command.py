@@ -10,24 +10,34 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cluster.speaker import ENVIRONMENT, end, read_line
+from tests.cluster.speaker import ENVIRONMENT, Process, end, read_line
+from tests.fork_server import Forked
 from tests.ports import free_ports
 
-Process = subprocess.Popen[str]
+MODULE = "tfwave.server"
 
 
 def command(config: Any, *arguments: str, environment: Mapping[str, str] | None = None) -> Process:
     """Start it with this TF_CONFIG (none if None); its standard error is not kept apart from TensorFlow's."""
-    inherited = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "TFWAVE_TOKEN")}
-    told = {} if config is None else {"TF_CONFIG": config if isinstance(config, str) else json.dumps(config)}
     return subprocess.Popen(
-        [sys.executable, "-m", "tfwave.server", *arguments],
+        [sys.executable, "-m", MODULE, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=inherited | ENVIRONMENT | told | (environment or {}),
+        env=_variables(config, environment),
     )
+
+
+def forked(config: Any, *arguments: str, environment: Mapping[str, str] | None = None) -> Process:
+    """The same where TensorFlow is imported already."""
+    return Forked(MODULE, arguments, _variables(config, environment), stderr=True)
+
+
+def _variables(config: Any, environment: Mapping[str, str] | None) -> dict[str, str]:
+    inherited = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "TFWAVE_TOKEN")}
+    told = {} if config is None else {"TF_CONFIG": config if isinstance(config, str) else json.dumps(config)}
+    return inherited | ENVIRONMENT | told | dict(environment or {})
 
 
 def peak_bytes(process: Process) -> int:
@@ -62,14 +72,14 @@ class Job:
 def running(token: str) -> Iterator[Job]:
     chief, ps, worker = ([f"localhost:{port}"] for port in free_ports(3))
     config = {"cluster": {"chief": chief, "ps": ps, "worker": worker}, "rpc_layer": "grpc"}
-    processes = []
+    processes = list[Process]()
     try:
         for task in ("ps", "worker"):
             said = {**config, "task": {"type": task, "index": 0}}
             secret = {"TFWAVE_TOKEN": token}
-            processes.append(command(said, "--json", "--metrics", "0", environment=secret))
+            processes.append(forked(said, "--json", "--metrics", "0", environment=secret))
         ready, _ = [json.loads(read_line(process)) for process in processes]
-        yield Job(config, token, *processes, ready)
+        yield Job(config, token, processes[0], processes[1], ready)
     finally:
         for process in processes:
             end(process)

@@ -9,15 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.fork_server import ROOT, Forked
+from tests.fork_server import ENVIRONMENT, Forked
 
 ANSWER_SECONDS = 200
-ENVIRONMENT = {
-    "CUDA_VISIBLE_DEVICES": "",
-    "KERAS_BACKEND": "tensorflow",
-    "PYTHONPATH": str(ROOT),
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-}
 MARK = "TASK "
 
 Process = subprocess.Popen[str] | Forked

@@ -1,12 +1,6 @@
 """The demo from start to end, on small models: real servers, workers and links."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
@@ -23,12 +17,6 @@ BLOCKS = Blocks(repeats=1, steps=3)
 
 def small(servers: int, workers: int, device: str) -> DemoJob:
     return DemoJob(servers, workers, 400e6, Replicas("MobileNet", image=64, batch=2, device=device))
-
-
-@pytest.fixture
-def short_path(tmp_path_factory):
-    """Socket paths are limited to 107 bytes."""
-    return tmp_path_factory.mktemp("d")
 
 
 @pytest.mark.parametrize(("servers", "workers", "device"), [(1, 2, "CPU:1"), (2, 2, "CPU:0")])
@@ -67,40 +55,3 @@ def test_without_namespaces_the_hook_paces_the_link(short_path, monkeypatch):
     assert result.conformance["ordered"].exact
     sizes = sum(t.bytes for t in result.plan.transfers)
     assert result.figures["ordered"].median_seconds >= sizes / (200e6 / 8) * 0.9
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_ends_it_leaves_no_process_and_no_namespace(short_path, number):
-    command = [sys.executable, "-m", "tfwave", "demo", "--model", "MobileNet", "--image", "64", "-o"]
-    demo = subprocess.Popen(
-        [*command, str(short_path / "run")],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    logs = short_path / "run" / "logs"
-    end = time.monotonic() + 60
-    while not (logs / "worker0.log").exists():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    time.sleep(4)
-    children = descendants(demo.pid)
-    assert children
-    demo.send_signal(number)
-    demo.communicate(timeout=30)
-    assert demo.returncode not in (0, 2)
-    assert not [pid for pid in children if Path("/proc", str(pid)).exists()]
-    names = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=False).stdout
-    assert f"-{demo.pid}-" not in names
-
-
-def descendants(pid: int) -> list[int]:
-    found = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and parent_of(entry) == pid]
-    return found + [d for child in found for d in descendants(child)]
-
-
-def parent_of(pid: str) -> int:
-    try:
-        return int(Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, ValueError):
-        return 0

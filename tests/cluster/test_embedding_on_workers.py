@@ -2,12 +2,10 @@
 
 import json
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.cluster.speaker import spawn
 from tests.ports import free_ports
 
 SECONDS = 500
@@ -17,24 +15,16 @@ WORKER = "tests.cluster.table_worker"
 def said(scenario: str, workers: int) -> list[tuple[int, dict[str, bool]]]:
     """By rank: how it ended, and what it found."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
-    tasks = [
-        subprocess.Popen(
-            [sys.executable, "-m", WORKER, scenario, str(rank), *addresses],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
-        for rank in range(workers)
-    ]
+    tasks = [spawn(WORKER, scenario, str(rank), *addresses, stderr=True) for rank in range(workers)]
     try:
-        words = [task.stdout.readline() if task.stdout else "" for task in tasks]
-        for task in tasks:
-            task.communicate(timeout=SECONDS)
+        words = [task.stdout.readline() for task in tasks]
+        ended = [task.communicate(timeout=SECONDS) for task in tasks]
     finally:
         for task in tasks:
             task.kill()
-    return [(task.returncode, json.loads(one) if one else {}) for task, one in zip(tasks, words, strict=True)]
+    codes = [task.wait() for task in tasks]
+    assert {code for code in codes if code} <= {-signal.SIGKILL}, [errors[-2000:] for _, errors in ended]
+    return [(code, json.loads(one) if one else {}) for code, one in zip(codes, words, strict=True)]
 
 
 @pytest.mark.timeout(SECONDS + 60)

@@ -45,3 +45,13 @@ def test_the_environment_is_its_own() -> None:
     )
     assert "for" in code.communicate(timeout=60)[0].splitlines()
     assert "ASKED" not in os.environ
+
+
+def test_nothing_of_tensorflow_or_grpc_runs_where_they_are_forked() -> None:
+    """A fork has none of the threads that ran there; NumPy's, one for each processor, it does not need."""
+    runs = "len(os.listdir(f'/proc/{os.getppid()}/task')), context._context"
+    code = f"import os; from tensorflow.python.eager import context; print('runs', {runs})"
+    process = Forked("timeit", ["-n1", "-r1", code], os.environ, stderr=True)
+    _, threads, live = process.communicate(timeout=60)[0].splitlines()[0].split()
+    assert int(threads) <= (os.cpu_count() or 1)
+    assert live == "None"

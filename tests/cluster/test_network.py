@@ -1,43 +1,23 @@
-"""The network of the demo keeps its rate, and nothing of it or of its tasks outlives the one who made it."""
+"""The network of the demo keeps its rate, and nothing of it is left behind."""
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.cluster import wait_until
-from tests.cluster.speaker import ENVIRONMENT, ROOT, read_line
-from tfwave.demo import namespaces, processes
+from tests.cluster.link_processes import HERE, SECONDS, TASK, is_alive, needs_namespaces, ours
+from tfwave.demo import namespaces
 from tfwave.demo.network import LoopbackNetwork, NamespaceNetwork, Network, open_network
 from tfwave.demo.processes import Task, Tasks
-from tfwave.demo.server_task import MODULE, control_address
+from tfwave.demo.server_task import control_address
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
-from tfwave.runtime.control.client import ControlClient
-
-WHY_NOT = NamespaceNetwork.available()
-needs_namespaces = pytest.mark.skipif(WHY_NOT is not None, reason=f"no network namespaces: {WHY_NOT}")
 
 RATE = 200e6
 MEGABYTES = 30
 TRIES = 5
 PAUSE_SECONDS = 1.0
-TASK = "tests.cluster.link_task"
-SECONDS = 10.0
-HERE = {"PYTHONPATH": str(ROOT)}
-
-Held = tuple[subprocess.Popen[str], list[int]]
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[Task, Task]]:
-    network = LoopbackNetwork(("a", "b"), RATE)
-    with network, Tasks(network, tmp_path) as tasks:
-        yield tasks.start("first", "a", TASK, HERE), tasks.start("second", "b", TASK, HERE)
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +25,6 @@ def wired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, d
     network = NamespaceNetwork(("server", "w0", "w1"), RATE)
     with network, Tasks(network, tmp_path_factory.mktemp("wired")) as tasks:
         yield network, {host: tasks.start(host, host, TASK, HERE) for host in network.hosts}
-
-
-def ours(pid: int) -> list[str]:
-    return [name for name in namespaces.existing() if name.startswith(f"tfwave-{pid}-")]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def megabits(
@@ -146,123 +114,12 @@ def test_nothing_is_left_of_a_network_that_cannot_be_built(monkeypatch: pytest.M
     assert "ip link add" in network.description
 
 
-@needs_namespaces
-@pytest.mark.tensorflow
-def test_tensorflow_servers_reach_each_other(tmp_path: Path) -> None:
-    network = NamespaceNetwork(("server", "worker"), RATE)
-    with network, Tasks(network, tmp_path) as tasks:
-        address = {h: f"{network.address(h)}:{network.free_ports(h, 1)[0]}" for h in network.hosts}
-        cluster = {"ps": [address["server"]], "worker": [address["worker"]]}
-        control = control_address(tmp_path, "ps", 0)
-        server, worker = (tasks.start(h, h, MODULE, {"TF_CPP_MIN_LOG_LEVEL": "2"}) for h in network.hosts)
-        client = tasks.start("client", "worker", TASK, HERE)
-        request = {"cluster": cluster, "task": 0, "control": control}
-        server.send(request | {"job": "ps", "enforcer": "hook"})
-        worker.send(request | {"job": "worker", "enforcer": None})
-        assert server.receive(60) == {"ready": True, "control": control}
-        assert worker.receive(60) == {"ready": True, "control": None}
-        with ControlClient(control) as hook:
-            assert not hook.health().installed
-        target, count = f"grpc://{address['worker']}", 1 << 18
-        assert client.request({"do": "sum", "target": target, "count": count}, 60) == {"sum": count}
-        server.close()
-        assert server.has_ended(SECONDS)
-
-
 @pytest.mark.parametrize("kind", ["not root", "no command 'tc'"])
 def test_why_namespaces_are_not_available(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000 if kind == "not root" else 0)
     (tmp_path / "ip").symlink_to("/bin/true")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert NamespaceNetwork.available() == kind
-
-
-@pytest.fixture(params=["loopback", pytest.param("namespaces", marks=needs_namespaces)])
-def holder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Held]:
-    command = [sys.executable, "-m", "tests.cluster.holder", str(tmp_path), request.param]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | ENVIRONMENT) as it:
-        pids = [int(pid) for pid in read_line(it).split()]
-        assert len(pids) == 2
-        assert all(map(is_alive, pids))
-        if request.param == "namespaces":
-            assert len(ours(it.pid)) == 3
-        yield it, pids
-        it.kill()
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
-def test_who_is_told_to_end_ends_tasks_and_network(holder: Held, number: int, code: int) -> None:
-    process, pids = holder
-    process.send_signal(number)
-    assert process.wait(SECONDS) == code
-    assert not any(map(is_alive, pids))
-    assert WHY_NOT or not ours(process.pid)
-
-
-def test_a_killed_parent_takes_its_tasks_along(holder: Held) -> None:
-    process, pids = holder
-    process.kill()
-    process.wait(SECONDS)
-    wait_until(lambda: not any(map(is_alive, pids)), 3)
-    if WHY_NOT is None:
-        alive = ours(os.getpid())
-        namespaces.sweep("no such prefix")
-        assert not ours(process.pid)
-        assert ours(os.getpid()) == alive
-
-
-def test_answers_are_apart_from_what_a_task_prints(pair: tuple[Task, Task]) -> None:
-    task = pair[0]
-    big = "x" * 300_000  # more than a pipe holds
-    assert task.request({"do": "print", "x": big}, SECONDS) == {"x": big}
-    task.send({"do": "print", "x": 1})
-    task.send({"do": "print", "x": 2})
-    assert [task.receive(SECONDS), task.receive(SECONDS)] == [{"x": 1}, {"x": 2}]
-    assert "more noise" in task.log.read_text()
-
-
-def test_a_dead_task_is_named_with_its_last_words(pair: tuple[Task, Task]) -> None:
-    task, other = pair
-    with pytest.raises(
-        EnforcerError, match=r"'first' ended with exit code 7.*first\.log: two \| three \| the"
-    ) as e:
-        task.request({"do": "exit"}, SECONDS)
-    assert "\n" not in str(e.value)
-    with pytest.raises(EnforcerError, match="exit code 7"):
-        task.request({"do": "print"}, SECONDS)
-    other.send({"do": "sleep"})
-    os.kill(other.pid, signal.SIGKILL)
-    with pytest.raises(EnforcerError, match=r"'second' was killed by SIGKILL.*: nothing"):
-        other.receive(SECONDS)
-
-
-def test_a_silent_or_babbling_task_is_named(pair: tuple[Task, Task]) -> None:
-    task, other = pair
-    assert task.request({"do": "print"}, SECONDS) == {}
-    start = time.monotonic()
-    with pytest.raises(EnforcerError, match=r"'first' does not answer within 0\.\d+ s"):
-        task.request({"do": "sleep"}, 0.2)
-    assert time.monotonic() - start < 1
-    with pytest.raises(EnforcerError, match=r"'second' says what is no JSON object"):
-        other.request({"do": "babble"}, SECONDS)
-
-
-def test_a_task_that_does_not_read_is_named(pair: tuple[Task, Task]) -> None:
-    task = pair[0]
-    task.send({"do": "sleep"})
-    with pytest.raises(EnforcerError, match=r"'first' takes no request within 0\.5 s"):
-        task.send({"x": "x" * 300_000}, 0.5)
-
-
-def test_a_task_deaf_to_sigterm_is_killed(pair: tuple[Task, Task], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "GRACE_SECONDS", 0.5)
-    task = pair[0]
-    assert task.request({"do": "ignore SIGTERM"}, SECONDS) == {}
-    start = time.monotonic()
-    task.end()
-    assert not is_alive(task.pid)
-    assert 0.5 < time.monotonic() - start < 3
-    task.end()
 
 
 def test_loopback_is_paced_by_the_hook() -> None:

@@ -1,10 +1,7 @@
 """`fit` on several processes with `tfwave.keras.PartialReduce`: same bits, a death, and synchronous training."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.reduce_task import EPOCHS, STEPS
+from tests.cluster.speaker import spawn
 from tests.ports import free_ports
 
 SECONDS = 250
@@ -22,27 +20,20 @@ FIGURES = {"tfwave_reduces", "tfwave_joined", "tfwave_dropped"}
 def train(workers: int, task: str = "reduce_task", **given: Any) -> tuple[list[int], list[dict[str, Any]]]:
     """Exit codes, and what those who lived ended with."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+    cluster = {"worker": addresses}
+    configs = [
+        json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}}) for rank in range(workers)
+    ]
     started = [
-        subprocess.Popen(
-            [sys.executable, "-m", f"tests.cluster.{task}", json.dumps(given)],
-            env=os.environ
-            | {
-                "TF_CONFIG": json.dumps(
-                    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
-                )
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(workers)
+        spawn(f"tests.cluster.{task}", json.dumps(given), variables={"TF_CONFIG": config}, stderr=True)
+        for config in configs
     ]
     try:
         ended = [process.communicate(timeout=SECONDS) for process in started]
     finally:
         for process in started:
             process.kill()
-    codes = [process.returncode for process in started]
+    codes = [process.wait() for process in started]
     assert all(code in {0, -signal.SIGKILL} for code in codes), [err[-2000:] for _, err in ended]
     return codes, [json.loads(out.splitlines()[-1]) for out, _ in ended if out]
 

@@ -16,8 +16,8 @@ import pytest
 from tests.cluster.chief import STEPS
 from tests.cluster.job import run_chief
 from tests.cluster.model import VARIABLES, Model, build, by_step, plan_of, sends
-from tests.cluster.server_command import Job, Process, command, peak_bytes, running, seconds_to_end
-from tests.cluster.speaker import end, read_line
+from tests.cluster.server_command import Job, command, forked, peak_bytes, running, seconds_to_end
+from tests.cluster.speaker import Process, end, read_line
 from tests.controlled import flood, open_channel, raw_call
 from tests.ports import free_ports
 from tfwave.errors import EnforcerError
@@ -161,8 +161,8 @@ def test_ports_in_use(job: Job, address: str) -> None:
     port = config["cluster"]["ps"][0].rpartition(":")[2]
     secret = {"TFWAVE_TOKEN": TOKEN}
     started = {
-        f"control address '{address}' is in use": command(config, environment=secret),
-        f"no TensorFlow server starts at localhost:{port}": command(config, "--control", "127.0.0.1:0"),
+        f"control address '{address}' is in use": forked(config, environment=secret),
+        f"no TensorFlow server starts at localhost:{port}": forked(config, "--control", "127.0.0.1:0"),
     }
     for why, process in started.items():
         assert why in refusal(process)
@@ -245,7 +245,7 @@ def test_without_a_compiler(tmp_path: Path) -> None:
     """Then only the hook is refused; left alone, it takes the proxy (`test_distribute`)."""
     config = {"cluster": CLUSTER, "task": {"type": "worker", "index": 0}}
     bare = {"PATH": str(tmp_path), "CXX": "", "TFWAVE_CACHE_DIR": str(tmp_path)}
-    refused = refusal(command(config, "--enforcer", "hook", environment=bare))
+    refused = refusal(forked(config, "--enforcer", "hook", environment=bare))
     assert "no C++ compiler: install g++" in refused
 
 
