@@ -55,10 +55,6 @@ COMMANDS = {
         "waves:waves_command",
         "Tell whether waves of a captured step would help in a memory: tick-tock against one larger batch.",
     ),
-    "burst": Command(
-        "burst:burst_app",
-        "Give each layer of a model its own number of devices (burst parallelism).",
-    ),
     "embeddings": Command(
         "embeddings:embeddings_command",
         "Forecast what staged steps of embedding tables take on a network, and say how to stage them.",
@@ -116,6 +112,10 @@ COMMANDS = {
     "report": Command(
         "report:report_command",
         "Write one page: is it worth it, was the order kept, what do I set.",
+    ),
+    "burst": Command(
+        "burst:burst_app",
+        "Give each layer of a model its own number of devices (burst parallelism).",
     ),
 }
 """In the sequence of `tfwave --help`."""
