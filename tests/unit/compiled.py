@@ -12,6 +12,7 @@ from filelock import FileLock
 
 from tfwave.runtime.native import CACHE_VARIABLE
 
+ROOT = Path(__file__).parents[2]
 MOST_KEPT = 60
 """Programs: those that were asked for last; each has some MB."""
 
@@ -21,20 +22,29 @@ def compiled(command: Sequence[str], include: Path, source: Path) -> Path | None
 
     Found again wherever the same sources lie: no folder's name goes into what it is known by.
     """
-    located = [*command, f"-I{include}"]
-    preprocessed = subprocess.run(
-        [*located, "-E", "-P", str(source)], capture_output=True, check=False
-    ).stdout
-    known_by = sha256(repr((command, _version(command[0]), preprocessed)).encode()).hexdigest()[:32]
-    program = _kept() / known_by
+    program = _kept() / _known_by(command, preprocessed(command, include, source))
     if program.exists():
         program.touch()
         return program
     _keep_the_latest(program.parent)
     fresh = program.with_suffix(f".{os.getpid()}")
-    if subprocess.run([*located, "-o", str(fresh), str(source)], check=False).returncode:
+    if subprocess.run([*_located(command, include), "-o", fresh, source], check=False).returncode:
         return None
     return fresh.rename(program)
+
+
+def preprocessed(command: Sequence[str], include: Path, source: Path) -> bytes:
+    """All that the compiler reads; a file that tells its name tells it from the repository on."""
+    read = [*_located(command, include), "-E", "-P", source]
+    return subprocess.run(read, capture_output=True, check=False).stdout
+
+
+def _located(command: Sequence[str], include: Path) -> list[str]:
+    return [*command, f"-I{include}", f"-fmacro-prefix-map={ROOT}/="]
+
+
+def _known_by(command: Sequence[str], text: bytes) -> str:
+    return sha256(repr((command, _version(command[0]), text)).encode()).hexdigest()[:32]
 
 
 def _kept() -> Path:

@@ -80,9 +80,9 @@ def test_its_session_has_the_lowest_weight_and_that_of_this_process_has_not(
 
 
 def test_it_says_what_came_of_that(tmp_path: Path) -> None:
-    program = script(tmp_path, "import sys; sys.exit(7)")
+    program = script(tmp_path, "import sys; sys.exit(int(sys.argv[2]))")
     done = subprocess.run(
-        [sys.executable, "-m", "tfwave", "background", program],
+        [sys.executable, "-m", "tfwave", "background", program, "--code", "7"],
         capture_output=True,
         text=True,
         check=False,

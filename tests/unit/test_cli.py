@@ -12,6 +12,7 @@ from tests.memory_steps import Step, bundle_of
 from tests.memory_steps import graph as one_task
 from tests.unit.conftest import Command, Ran
 from tfwave.bundle.bundle import save_bundle
+from tfwave.cli.commands import COMMANDS, Imported
 from tfwave.graph.load import load_graph
 from tfwave.plan.io import load_plan
 from tfwave.plan.message import to_dict
@@ -34,6 +35,26 @@ def refused(ran: Ran, *says: str) -> None:
     assert ran.err.count("\n") == 1
     for text in says:
         assert text in ran.err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_of_a_command_what_it_says_of_itself(name: str) -> None:
+    command = Imported()[name]
+    assert command.name == name
+    assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name].told
+
+
+def test_help_has_all_commands_and_what_each_is_for(tfwave: Command) -> None:
+    shown = "".join(tfwave("--help").out.split())
+    for name, command in COMMANDS.items():
+        assert f"│{name}{''.join(command.told.split())[:20]}" in shown
+
+
+def test_a_command_that_there_is_not_is_refused(tfwave: Command) -> None:
+    ran = tfwave("plam")
+    assert (ran.code, ran.out) == (2, "")
+    assert "No such command 'plam'" in ran.err
+    assert "Did you mean 'plan'" in ran.err
 
 
 def test_plan_prints_json_and_writes_both_forms(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tfwave
+from tfwave.cli.commands import COMMANDS
 
 PACKAGE = Path(tfwave.__file__).parent
 PUBLIC = [
@@ -72,6 +73,21 @@ for package in (tfwave, grappler_passes):
 print(json.dumps([loaded, guilty]))
 """
 
+SAYS = """
+import json, sys
+from tfwave.cli.app import main
+for line in sys.argv[1:]:
+    sys.argv = ["tfwave", *line.split()]
+    try:
+        main()
+    except SystemExit as left:
+        assert not left.code
+sys.stderr.write(json.dumps(list(sys.modules)))
+"""
+FOR_FEW = {"jinja2", "matplotlib", "networkx", "scipy", "tensorflow"}
+"""What no command needs to say what it does."""
+FOR_SOME = {*FOR_FEW, "google.protobuf", "grpc", "numpy", "pydantic"}
+
 
 def probe(module: str) -> dict[str, Any]:
     program = [sys.executable, "-c", PROBE.format(module=module)]
@@ -91,6 +107,34 @@ def test_no_module_loads_tensorflow() -> None:
     loaded, guilty = json.loads(done.stdout)
     assert len(loaded) > 300
     assert guilty == []
+
+
+def modules_of(*lines: str) -> set[str]:
+    """What calls of the command line import, one after the other in one process."""
+    program = [sys.executable, "-c", SAYS, *lines]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
+    assert "tfwave" in done.stdout
+    return set(json.loads(done.stderr))
+
+
+def of_commands(modules: set[str]) -> set[str]:
+    return {name.removeprefix("tfwave.cli.") for name in modules if name.startswith("tfwave.cli.")}
+
+
+def test_what_is_said_of_all_commands_imports_none() -> None:
+    modules = modules_of("--version", "--help")
+    assert of_commands(modules) == {"app", "commands", "errors"}
+    assert not modules & FOR_SOME
+
+
+def test_a_command_imports_no_other() -> None:
+    assert of_commands(modules_of("doctor --help")) == {"app", "commands", "doctor", "errors", "output"}
+
+
+def test_what_few_calls_need_is_imported_by_them() -> None:
+    modules = modules_of(*(f"{name} --help" for name in COMMANDS))
+    assert {"passes", "waves"} < of_commands(modules)
+    assert not modules & FOR_FEW
 
 
 def test_tensorflow_is_imported_in_its_places_only() -> None:

@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from tests.unit import native_program
-from tests.unit.native_program import assert_holds, compile_program, each_sanitizer, needs_compiler
+from tests.unit.compiled import ROOT, preprocessed
+from tests.unit.native_program import (
+    COMPILER,
+    NATIVE,
+    assert_holds,
+    compile_program,
+    each_sanitizer,
+    needs_compiler,
+)
 
 FAULTS = {
     "thread": """
@@ -50,6 +58,14 @@ def test_a_warning_fails(tmp_path: Path) -> None:
     source.write_text("int main() { int unused; }\n")
     assert "unused" in compile_program(tmp_path / "program", source, "address,undefined").stderr
     assert not (tmp_path / "program").exists()
+
+
+def test_a_program_is_known_by_no_folder(tmp_path: Path) -> None:
+    source = tmp_path / "main.cc"
+    source.write_text(f'#include "{Path(__file__).parent}/sequencer_test.h"\n')
+    text = preprocessed([str(COMPILER)], NATIVE, source)
+    assert b'"tests/unit/sequencer_test.h"' in text
+    assert str(ROOT).encode() not in text
 
 
 def test_a_sanitizer_that_cannot_start_is_skipped_with_the_reason(

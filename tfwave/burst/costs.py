@@ -4,7 +4,6 @@ import functools
 from dataclasses import dataclass, field
 from typing import cast
 
-import networkx as nx
 import numpy as np
 
 from tfwave.errors import PlanError
@@ -60,6 +59,8 @@ class LayerCosts:
         last = len(self.names) - 1
         if all(len(after) <= 1 for after in self.readers):
             return tuple(after[0] if after else last for after in self.readers)
+        import networkx as nx
+
         back = nx.DiGraph((here, before) for before, here in self.edges)
         found = cast("dict[int, int]", nx.immediate_dominators(back, last))  # pyright: ignore[reportUnknownMemberType]
         return tuple(last if layer == last else found[layer] for layer in range(last + 1))

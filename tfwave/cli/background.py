@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tfwave.colocate.background import python_command
-from tfwave.runtime.background import BackgroundProcess
+from tfwave.runtime.background import BackgroundProcess, python_command
 from tfwave.runtime.termination import exit_on_sigterm
 from tfwave.sizes import parse_size
 

@@ -8,13 +8,10 @@ from typing import Annotated
 
 import typer
 
-from tfwave.colocate.background import python_command
 from tfwave.errors import EnforcerError
 from tfwave.reduce.service import Coordinator
-from tfwave.runtime.background import BackgroundProcess
+from tfwave.runtime.background import BackgroundProcess, python_command
 from tfwave.runtime.launch import local_servers, run_chief, run_workers
-
-CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def launch_command(  # noqa: PLR0913, PLR0917

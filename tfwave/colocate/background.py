@@ -2,17 +2,15 @@
 
 import logging
 import os
-import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from tfwave.colocate.pacing import Pacing
 from tfwave.errors import EnforcerError
-from tfwave.runtime.background import BackgroundProcess
+from tfwave.runtime.background import BackgroundProcess, python_command
 from tfwave.sizes import parse_size
 
 _log = logging.getLogger("tfwave")
@@ -158,15 +156,3 @@ class Background:
             if code:
                 _log.warning("tfwave: the background ended with exit code %d; the foreground goes on", code)
         return code is not None
-
-
-def python_command(program: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """How this Python runs a program.
-
-    Raises:
-        EnforcerError: no such file.
-    """
-    words = [os.fspath(word) for word in program]
-    if not words or not Path(words[0]).is_file():
-        raise EnforcerError(f"there is no program '{' '.join(words[:1])}': give a Python file")
-    return [sys.executable, *words]

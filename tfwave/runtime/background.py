@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tfwave.errors import EnforcerError
 from tfwave.runtime.allocator import LIMIT, ONEDNN, POOL, AllocatorSettings, cpu_variables
@@ -109,6 +110,18 @@ class BackgroundProcess:
         """Its number is its group's as long as nobody has asked for its exit code."""
         if self._process.poll() is None:
             os.killpg(self.pid, number)
+
+
+def python_command(program: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """How this Python runs a program.
+
+    Raises:
+        EnforcerError: no such file.
+    """
+    words = [os.fspath(word) for word in program]
+    if not words or not Path(words[0]).is_file():
+        raise EnforcerError(f"there is no program '{' '.join(words[:1])}': give a Python file")
+    return [sys.executable, *words]
 
 
 def _environment(own: Mapping[str, str], memory_bytes: int | None) -> dict[str, str]:

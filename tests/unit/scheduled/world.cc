@@ -28,12 +28,7 @@ void World::Run(uint64_t seed, bool hurry, const std::function<void()>& work) {
   most_choices_ = choices_ + kMostChoices;
   calm_ = int64_t{1} << Below(4);
   Start(work);
-  if (getcontext(&outside_) != 0) Fail("no context");
-  volatile bool back = false;  // getcontext returns a second time once all is over
-  if (!back) {
-    back = true;
-    SwitchTo(0);
-  }
+  if (_setjmp(outside_) == 0) SwitchTo(0);
   for (auto& fiber : fibers_) spare_.push_back(std::move(fiber));
   fibers_.clear();
 }
@@ -113,18 +108,19 @@ bool World::PassTime() {
   return true;
 }
 
-// Contexts are made once for each fiber; from then on it is jumped to, which asks nothing of the kernel.
+// A context is made once for each stack; from then on it is jumped to, which asks nothing of the kernel.
 void World::SwitchTo(int next) {
   if (++choices_ > most_choices_) Fail("it goes on for ever");
   if (next == current_ && fibers_[next]->begun) return;
   Fiber& from = *fibers_[current_];
   Fiber& to = *fibers_[next];
   current_ = next;
-  if (from.begun && !from.done && _setjmp(from.at) != 0) return;
-  if (to.begun) _longjmp(to.at, 1);
+  if (from.begun && _setjmp(from.at) != 0) return;
   to.begun = true;
+  if (to.made) _longjmp(to.at, 1);
+  to.made = true;
   ucontext_t context;
-  getcontext(&context);
+  if (getcontext(&context) != 0) Fail("no context");
   context.uc_stack.ss_sp = to.stack.data();
   context.uc_stack.ss_size = to.stack.size();
   context.uc_link = nullptr;
@@ -133,15 +129,19 @@ void World::SwitchTo(int next) {
 }
 
 void World::Enter() {
-  World& world = Instance();
-  Fiber& me = *world.fibers_[world.current_];
+  while (true) Instance().Work();
+}
+
+// Returns when the fiber has other work.
+void World::Work() {
+  Fiber& me = *fibers_[current_];
   me.work();
   me.work = nullptr;
   me.done = true;
-  world.Wake(&me);
-  const bool over = std::all_of(world.fibers_.begin(), world.fibers_.end(), [](const auto& f) { return f->done; });
-  if (over) setcontext(&world.outside_);
-  world.SwitchTo(world.Next());
+  Wake(&me);
+  const bool over = std::all_of(fibers_.begin(), fibers_.end(), [](const auto& f) { return f->done; });
+  if (!over) return SwitchTo(Next());
+  if (_setjmp(me.at) == 0) _longjmp(outside_, 1);
 }
 
 void World::Fail(const char* what) const {

@@ -46,6 +46,7 @@ class World {
     std::vector<char> stack;
     std::function<void()> work;
     jmp_buf at;
+    bool made = false;  // the stack has a context, which waits at `at` for work
     bool begun = false;
     bool done = false;
     const void* waits_on = nullptr;
@@ -55,6 +56,7 @@ class World {
   static constexpr int kMostChoices = 100000;  // of one schedule
 
   static void Enter();
+  void Work();
   int Next();
   bool PassTime();
   void SwitchTo(int next);
@@ -71,7 +73,7 @@ class World {
   int64_t now_ = 0;
   int64_t choices_ = 0;
   int64_t most_choices_ = 0;
-  ucontext_t outside_;
+  jmp_buf outside_;
 };
 
 }  // namespace tfwave

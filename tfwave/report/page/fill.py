@@ -4,15 +4,16 @@ import math
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from typing import TYPE_CHECKING, Any
 
 from tfwave.errors import TfwaveError
 from tfwave.files import write_whole
 from tfwave.report.page.facts import Facts
 from tfwave.report.page.gather import gather
 from tfwave.report.page.given import Given
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 CHARTS = "vendor/echarts-6.1.0.min.js"
 SCRIPTS = ("page.js", "table.js", "timeline.js", "charts.js", "memory.js", "start.js")
@@ -61,7 +62,9 @@ def as_markdown(facts: Facts) -> str:
     return _environment().get_template("page.md.j2").render(facts=facts)
 
 
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
     found: Any = Environment(
         loader=PackageLoader(_PACKAGE),
         autoescape=select_autoescape(["html.j2"]),

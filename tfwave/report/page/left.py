@@ -6,8 +6,6 @@ from pathlib import Path
 from tfwave.errors import TfwaveError
 from tfwave.plan.io import save_plan
 from tfwave.plan.plan import Plan
-from tfwave.report.page.fill import write_page
-from tfwave.report.page.given import Given
 
 _log = logging.getLogger("tfwave")
 
@@ -17,6 +15,9 @@ def leave_page(directory: Path, name: str, plan: Plan) -> None:
 
     The directory is made. What cannot be written is said in the log: no training ends for that.
     """
+    from tfwave.report.page.fill import write_page
+    from tfwave.report.page.given import Given
+
     file = directory / f"{name}.plan.json"
     try:
         directory.mkdir(parents=True, exist_ok=True)
