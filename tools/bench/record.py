@@ -5,8 +5,10 @@ tools/bench/record.py overlap strategy     training on rate-limited links: root,
 tools/bench/record.py keras_fit            a Keras model on a rate-limited link: ten minutes, root, and quiet
 tools/bench/record.py keras_embedding      a Keras model with a large table on such a link: minutes, root
 tools/bench/record.py embedding            staged embeddings on such a link: minutes, root, and quiet
+tools/bench/record.py table_rows           steps on tables of up to ten million rows: a minute, on a quiet machine
 tools/bench/record.py eviction embedding_auc  rows that are evicted, and old ones: minutes each, on any machine
 tools/bench/record.py reduce               reduces on such links, beside TensorFlow's: minutes, and root
+tools/bench/record.py all_to_all           splits exchanged on such links and loopback: minutes, root, and quiet
 tools/bench/record.py reduce_soak          members of reduces that are killed: minutes
 tools/bench/record.py stragglers --missing time to a loss beside stragglers: hours, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
@@ -77,6 +79,9 @@ RECORDS: dict[str, Sequence[list[str]]] = {
             for rate in ("1e9", "10e9")
             for hosts in ("4", "8")
         ),
+    ],
+    "all_to_all": [
+        ["all_to_all.py", "--ranks", ranks, "--rate", rate] for rate in ("1e9", "0") for ranks in ("2", "4")
     ],
     "reduce_soak": [["reduce_soak.py"], ["reduce_soak.py", "--probes", "all", "--seed", "2"]],
     "stragglers": [
@@ -151,6 +156,7 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     "keras_embedding": [["keras_embedding.py"]],
     "embedding": [["embedding.py"], *(["embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9"))],
     "embedding_auc": [["embedding_auc.py", "--json"]],
+    "table_rows": [["table_rows.py"]],
     "eviction": [["eviction.py", "--json"]],
     "placement": [["placement.py"]],
     "largest_batch": [
