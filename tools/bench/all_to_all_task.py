@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,6 +51,7 @@ class Rank:
         self._tf: Any = tensorflow
         self._rank, self._ranks, self._settings = rank, len(addresses), settings
         self._rows = settings["bytes"] // ROW_BYTES
+        self._device = f"/job:worker/task:{rank}/device:CPU:0"
         self._join_collectives([own[1] for own in addresses])
         self._group = Workers(
             [own[0] for own in addresses],
@@ -62,7 +64,7 @@ class Rank:
 
     def measured(self) -> dict[str, Any]:
         """All that is to be printed."""
-        with self._tf.device(f"/job:worker/task:{self._rank}/device:CPU:0"):
+        with self._tf.device(self._device):
             blocks = {mode: lambda mode=mode: self._block(mode) for mode in MODES}
             in_time = run_interleaved(blocks, self._settings["repeats"])
             late = {mode: lambda mode=mode: self._late(mode) for mode in MODES}
@@ -123,21 +125,25 @@ class Rank:
         return self._both(counts, [*counts_of(mode, self._ranks - 1, self._rows), 0])
 
     def _own(self, counts: Sequence[int]) -> Exchange:
+        return self._timed("all", counts, self._ranks)
+
+    def _timed(self, tag: str, counts: Sequence[int], senders: int) -> Exchange:
         arguments = self._arguments(counts)
         begin = time.time()
-        self._check(self._function("all")(*arguments))
+        self._check(self._function(tag)(*arguments), senders)
         end = time.time()
         return Exchange(begin, end, end)
 
     def _both(self, counts: Sequence[int], others: Sequence[int]) -> Exchange:
-        """An exchange of all ranks, and one without the last, at once."""
-        arguments = *self._arguments(counts), *self._arguments(others)
-        begin = time.time()
-        whole, among, at = self._function("all", "among")(*arguments)
-        end = time.time()
-        self._check(whole)
-        self._check(among, self._ranks - 1)
-        return Exchange(begin, end, float(at))
+        """An exchange of all ranks, and at once one without the last, in another thread: a function takes turns."""
+        with ThreadPoolExecutor(1) as threads:
+            among = threads.submit(self._without_the_last, others)
+            whole = self._own(counts)
+            return Exchange(min(whole.begin, among.result().begin), whole.end, among.result().end)
+
+    def _without_the_last(self, counts: Sequence[int]) -> Exchange:
+        with self._tf.device(self._device):
+            return self._timed("among", counts, self._ranks - 1)
 
     def _called(self, tag: str, counts: Sequence[int]) -> None:
         self._function(tag)(*self._arguments(counts))
@@ -146,29 +152,18 @@ class Rank:
         rows = self._tf.fill([sum(counts), _WIDTH], float(self._rank))
         return rows, self._tf.constant(counts, self._tf.int64)
 
-    def _function(self, tag: str, other: str = "") -> Callable[..., Any]:
-        """What exchanges rows and gives the first number of each split; of two, when the second was done, too."""
-        name = f"{tag} {other}"
-        if name not in self._functions:
+    def _function(self, tag: str) -> Callable[..., Any]:
+        """What exchanges rows and gives the first number of each split."""
+        if tag not in self._functions:
             tensorflow = self._tf
 
-            def firsts(value: Any, counts: Any, tag: str) -> Any:
+            def firsts(value: Any, counts: Any) -> Any:
                 came = self._group.exchange.exchange(value, counts, tag)
                 return tensorflow.concat([split[:1, 0] for split in came], 0)
 
-            def one(value: Any, counts: Any) -> Any:
-                return firsts(value, counts, tag)
-
-            def two(value: Any, counts: Any, value_of_other: Any, counts_of_other: Any) -> Any:
-                whole, among = firsts(value, counts, tag), firsts(value_of_other, counts_of_other, other)
-                with tensorflow.control_dependencies([among]):
-                    return whole, among, tensorflow.timestamp()
-
             spec = [tensorflow.TensorSpec([None, _WIDTH]), tensorflow.TensorSpec([None], tensorflow.int64)]
-            self._functions[name] = tensorflow.function(
-                two if other else one, input_signature=spec * (2 if other else 1), autograph=False
-            )
-        return self._functions[name]
+            self._functions[tag] = tensorflow.function(firsts, input_signature=spec, autograph=False)
+        return self._functions[tag]
 
     def _even_of_tensorflow(self, counts: Sequence[int]) -> Exchange:
         value = self._tf.fill([self._ranks, counts[0] * _WIDTH], float(self._rank))
@@ -181,13 +176,13 @@ class Rank:
             ordering_token=[],
             timeout_seconds=TIMEOUT,
         )
-        self._check(came[:, 0])
+        self._check(came[:, 0], self._ranks)
         end = time.time()
         return Exchange(begin, end, end)
 
-    def _check(self, firsts: Any, senders: int | None = None) -> None:
-        """What came is from each of the ranks, in turn."""
-        if firsts.numpy().tolist() != list(range(senders or self._ranks)):
+    def _check(self, firsts: Any, senders: int) -> None:
+        """What came is from each of so many ranks, in turn."""
+        if firsts.numpy().tolist() != list(range(senders)):
             sys.exit(f"rank {self._rank} has other splits than were sent: {firsts.numpy()}")
 
     def _wait_for_all(self) -> None:
