@@ -10,8 +10,8 @@ Each rank has an array whose parts go to the ranks. Modes take turns:
 An exchange begins at the first rank's begin and ends when the last has all its splits. The bound is what the
 busiest card must send or receive. Beside that one rank comes late, in every second exchange:
 
-    uneven      it has one row for each. `among` is how much longer the others then take for an exchange with large
-                splits among themselves only, which is under way together with the one that waits for the late
+    uneven      all exchange one row with each. `among` is how much longer the others then take for an exchange of
+                their arrays among themselves, which is under way together with the one that waits for the late
                 rank; `after` is how long they wait for that, when the late rank has come.
     even, tensorflow
                 it has as much as the others; `after` is as above, to be compared with an exchange in time.

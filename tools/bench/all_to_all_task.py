@@ -122,7 +122,7 @@ class Rank:
             self._called("among", [0] * self._ranks)
             time.sleep(seconds)
             return self._own([1] * self._ranks)
-        return self._both(counts, [*counts_of(mode, self._ranks - 1, self._rows), 0])
+        return self._both([1] * self._ranks, [*counts_of(mode, self._ranks - 1, self._rows), 0])
 
     def _own(self, counts: Sequence[int]) -> Exchange:
         return self._timed("all", counts, self._ranks)
