@@ -5,7 +5,6 @@ tools/bench/record.py overlap strategy     training on rate-limited links: root,
 tools/bench/record.py keras_fit            a Keras model on a rate-limited link: ten minutes, root, and quiet
 tools/bench/record.py keras_embedding      a Keras model with a large table on such a link: minutes, root
 tools/bench/record.py embedding            staged embeddings on such a link: minutes, root, and quiet
-tools/bench/record.py table_rows           steps on tables of up to ten million rows: a minute, on a quiet machine
 tools/bench/record.py eviction embedding_auc  rows that are evicted, and old ones: minutes each, on any machine
 tools/bench/record.py reduce               reduces on such links, beside TensorFlow's: minutes, and root
 tools/bench/record.py all_to_all           splits exchanged on such links and loopback: minutes, root, and quiet
@@ -156,7 +155,6 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     "keras_embedding": [["keras_embedding.py"]],
     "embedding": [["embedding.py"], *(["embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9"))],
     "embedding_auc": [["embedding_auc.py", "--json"]],
-    "table_rows": [["table_rows.py"]],
     "eviction": [["eviction.py", "--json"]],
     "placement": [["placement.py"]],
     "largest_batch": [
