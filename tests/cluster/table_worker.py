@@ -1,20 +1,24 @@
-"""A worker that holds tables with others: `table_worker.py SCENARIO RANK ADDRESS...` prints what it found."""
+"""Holds tables with other workers: `table_worker.py SCENARIO FOLDER RANK ADDRESS...` prints what it found."""
 
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow
 
-from tfwave.embedding import SGD, Adagrad, Table, Workers
+from tfwave.embedding import SGD, Adagrad, RowWiseAdagrad, Table, Workers
 
 tf: Any = tensorflow
 ROWS, WIDTH, STEPS, TOKEN_SECONDS = 37, 5, 6, 240.0
-OPTIMIZERS = {"sgd": SGD(0.1), "adagrad": Adagrad(0.05)}
+OPTIMIZERS = {"sgd": SGD(0.1), "adagrad": Adagrad(0.05), "row_wise": RowWiseAdagrad(0.05)}
+COUNTED = {"adagrad": Adagrad(0.1, 0.0), "row_wise": RowWiseAdagrad(0.1, 0.0)}
+SAVED, KILLED, LAST = 3, 5, 8
+"""Steps: a checkpoint is of the first 3, and a worker dies in the sixth of 8."""
 
 
 def start(rows: int) -> Any:
@@ -40,9 +44,9 @@ def gradients_of(step: int, rank: int, rows: Any) -> Any:
 
 def expected(name: str, workers: int) -> Any:
     """The table in one process: summed by NumPy in the order that `Table.push` says, updated by the same kernel."""
-    table = Table(tf.Variable(start(ROWS), name="alone"), OPTIMIZERS[name])
+    table, slots = plain(start(ROWS), OPTIMIZERS[name])
     for step in range(STEPS):
-        values = table.shards[0].numpy()
+        values = table.numpy()
         sums: dict[int, Any] = {}
         for rank in range(workers):
             ids, own = ids_of(step, rank), dict[int, Any]()
@@ -53,8 +57,14 @@ def expected(name: str, workers: int) -> Any:
                 sums[row] = sums[row] + gradient if row in sums else gradient
         rows = np.array(sorted(sums), np.int32)
         given = np.stack([sums[row] for row in rows])
-        table.optimizer.apply(table.shards[0], table.slots[0], tf.constant(rows), tf.constant(given))
-    return table.shards[0].numpy()
+        OPTIMIZERS[name].apply(table, slots, tf.constant(rows), tf.constant(given))
+    return table.numpy()
+
+
+def plain(values: Any, optimizer: Any) -> tuple[Any, list[Any]]:
+    """A table and its slots, as variables."""
+    shape = [ROWS, 1 if optimizer.by_row else WIDTH]
+    return tf.Variable(values), [tf.Variable(tf.fill(shape, value)) for value in optimizer.slots.values()]
 
 
 def made(name: str, group: Workers, rank: int, workers: int) -> Table:
@@ -113,15 +123,85 @@ def one_dies(group: Workers, rank: int, workers: int) -> None:
             except tf.errors.AbortedError as err:
                 found[what] = f"rank {workers - 1} is gone" in str(err)
     group.close()
-    with Workers(sys.argv[3:-1], rank, patience=TOKEN_SECONDS) as fewer:
+    with Workers(sys.argv[4:-1], rank, patience=TOKEN_SECONDS) as fewer:
         again = made("adagrad", fewer, rank, workers - 1)
         found["a new group"] = bool(np.all(again.pull(np.arange(again.rows)).rows == start(ROWS)))
+        tell(found)
+
+
+def counted_tables(group: Workers, rank: int, workers: int) -> dict[str, Table]:
+    first, last = bounds(workers)[rank : rank + 2]
+    return {
+        name: Table(
+            tf.Variable(tf.zeros([last - first, WIDTH]), name=name), own, where="workers", workers=group
+        )
+        for name, own in COUNTED.items()
+    }
+
+
+def counted_step(tables: Mapping[str, Table], step: int, streams: Iterable[int]) -> None:
+    """Each id of these streams of batches has a gradient of ones: sums are exact, in any order."""
+    ids = np.concatenate([ids_of(step, stream) for stream in streams])
+    for table in tables.values():
+        pulled = table.pull(ids)
+        table.push(pulled, tf.ones_like(pulled.rows))
+
+
+def counted(name: str, steps: int, streams: int) -> dict[str, Any]:
+    """A table, and the squares of how often each row came, after so many steps in one process."""
+    table, slots = plain(np.zeros((ROWS, WIDTH), np.float32), COUNTED[name])
+    for step in range(steps):
+        ids = np.concatenate([ids_of(step, stream).ravel() for stream in range(streams)])
+        rows, counts = np.unique(ids, return_counts=True)
+        gradients = np.repeat(counts[:, None], WIDTH, 1).astype(np.float32)
+        COUNTED[name].apply(table, slots, tf.constant(rows, tf.int32), tf.constant(gradients))
+    return {"rows": table.numpy(), "accumulator": slots[0].numpy()}
+
+
+def is_saved(path: Path, steps: int, streams: int) -> bool:
+    """Whether a checkpoint has what so many steps make of the tables, in plain variables; and nothing beside it."""
+    held = tf.train.load_checkpoint(str(path))
+    same = [
+        held.get_tensor(f"{name}/{what}/.ATTRIBUTES/VARIABLE_VALUE").tobytes() == one.tobytes()
+        for name in COUNTED
+        for what, one in counted(name, steps, streams).items()
+    ]
+    return all(same) and not [file for file in path.parent.iterdir() if ".part" in file.name]
+
+
+def goes_on_with_fewer(group: Workers, rank: int, workers: int) -> None:
+    """The last one dies in mid-step, when the others may have one table's updates; two go on from a checkpoint."""
+    folder, found = Path(sys.argv[2]), dict[str, bool]()
+    tables = counted_tables(group, rank, workers)
+    for step in range(SAVED):
+        counted_step(tables, step, [rank])
+    group.save(folder / "three", tables)
+    found["saved"] = is_saved(folder / "three", SAVED, workers)
+    try:
+        for step in range(SAVED, LAST):
+            if rank == workers - 1 and step == KILLED:
+                counted_step({"adagrad": tables["adagrad"]}, step, [rank])
+                tables["row_wise"].pull(ids_of(step, rank))
+                os.kill(os.getpid(), signal.SIGKILL)
+            counted_step(tables, step, [rank])
+    except tf.errors.AbortedError as err:
+        found["named"] = f"rank {workers - 1} is gone" in str(err) and "those that are left" in str(err)
+    group.close()
+    with Workers(sys.argv[4:-1], rank, patience=TOKEN_SECONDS, deadline=TOKEN_SECONDS) as fewer:
+        again = counted_tables(fewer, rank, workers - 1)
+        modules = {name: table.module for name, table in again.items()}
+        tf.train.Checkpoint(**modules).read(str(folder / "three")).assert_consumed()
+        for step in range(SAVED, LAST):
+            counted_step(again, step, range(rank, workers, workers - 1))
+        fewer.save(folder / "two", again)
+        found["none lost, none twice"] = is_saved(folder / "two", LAST, workers)
         tell(found)
 
 
 SCENARIOS: dict[str, Callable[[Workers, int, int], None]] = {
     "same_bits": same_bits,
     "one_dies": one_dies,
+    "goes_on_with_fewer": goes_on_with_fewer,
 }
 
 
@@ -131,4 +211,4 @@ def main(scenario: str, rank: int, addresses: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+    main(sys.argv[1], int(sys.argv[3]), sys.argv[4:])

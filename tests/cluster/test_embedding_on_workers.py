@@ -2,6 +2,7 @@
 
 import json
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,10 @@ SECONDS = 500
 WORKER = "tests.cluster.table_worker"
 
 
-def said(scenario: str, workers: int) -> list[tuple[int, dict[str, bool]]]:
+def said(scenario: str, workers: int, folder: Path) -> list[tuple[int, dict[str, bool]]]:
     """By rank: how it ended, and what it found."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
-    tasks = [spawn(WORKER, scenario, str(rank), *addresses, stderr=True) for rank in range(workers)]
+    tasks = [spawn(WORKER, scenario, str(folder), str(rank), *addresses, stderr=True) for rank in range(workers)]
     try:
         words = [task.stdout.readline() for task in tasks]
         ended = [task.communicate(timeout=SECONDS) for task in tasks]
@@ -29,16 +30,26 @@ def said(scenario: str, workers: int) -> list[tuple[int, dict[str, bool]]]:
 
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("workers", [2, 4])
-def test_a_table_on_workers_has_the_bits_of_one_in_one_process(workers: int) -> None:
-    """Uneven shards, empty batches, ids repeated in and among workers, two optimizers."""
-    for code, found in said("same_bits", workers):
+def test_a_table_on_workers_has_the_bits_of_one_in_one_process(workers: int, tmp_path: Path) -> None:
+    """Uneven shards, empty batches, ids repeated in and among workers, three optimizers."""
+    for code, found in said("same_bits", workers, tmp_path):
         assert code == 0
-        assert len(found) == 7
+        assert len(found) == 10
         assert all(found.values()), found
 
 
 @pytest.mark.timeout(SECONDS + 60)
-def test_a_worker_that_dies_is_named_and_the_others_form_a_group_anew() -> None:
-    *others, (code, _) = said("one_dies", 3)
+def test_a_worker_that_dies_is_named_and_the_others_form_a_group_anew(tmp_path: Path) -> None:
+    *others, (code, _) = said("one_dies", 3, tmp_path)
     assert code == -signal.SIGKILL
     assert others == [(0, {"while it waits": True, "later": True, "a new group": True})] * 2
+
+
+@pytest.mark.timeout(SECONDS + 60)
+def test_two_of_three_workers_go_on_from_a_checkpoint_and_no_gradient_is_lost_or_applied_twice(
+    tmp_path: Path,
+) -> None:
+    """One is killed in mid-step; the other two hold all rows, and take its batches."""
+    *others, (code, _) = said("goes_on_with_fewer", 3, tmp_path)
+    assert code == -signal.SIGKILL
+    assert others == [(0, {"saved": True, "named": True, "none lost, none twice": True})] * 2

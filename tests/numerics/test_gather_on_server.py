@@ -24,6 +24,8 @@ ROWS, WIDTH = 40, 8
 raw = tf.raw_ops
 BATCHES = ([[3, 3, 5]], [[5, 3, 39], [0, 0, 0]], np.zeros((0, 3)), [[39, 1, 5]], [[1, 1, 1]])
 """Ids that repeat in a batch and across batches, and none at all."""
+HEIGHTS = (25, 1, 14)
+"""Of a table in parts; no batch has a row of the second."""
 Update = Callable[[Any, Any, Any, Any], Any]
 
 
@@ -59,12 +61,13 @@ class Job:
                 self.fetches = [loss.name, after.name, self._all(self.slot), train.name]
         self.graph = graph
         data = graph.as_graph_def().SerializeToString()
-        self.item = make_item(data, ["ids:0"], self.fetches, ["table/init", "slot/init"])
+        self.inits = ["table/init", "slot/init"]
+        self.item = make_item(data, ["ids:0"], self.fetches, self.inits)
 
-    def _variable(self, name: str) -> Any:
+    def _variable(self, name: str, rows: int = ROWS) -> Any:
         with tf.device("CPU:0"):
-            handle = raw.VarHandleOp(dtype=tf.float32, shape=(ROWS, WIDTH), shared_name=name, name=name)
-            start = np.linspace(0.1, 1, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
+            handle = raw.VarHandleOp(dtype=tf.float32, shape=(rows, WIDTH), shared_name=name, name=name)
+            start = np.linspace(0.1, 1, rows * WIDTH, dtype=np.float32).reshape(rows, WIDTH)
             raw.AssignVariableOp(resource=handle, value=start, name=f"{name}/init")
         return handle
 
@@ -78,9 +81,36 @@ class Job:
         config.graph_options.rewrite_options.disable_meta_optimizer = not grappler
         config.graph_options.rewrite_options.min_graph_nodes = -1
         with v1.Session(graph=graph, config=config) as session:
-            session.run(["table/init", "slot/init"])
+            session.run(self.inits)
             steps = [session.run(self.fetches, {"ids:0": ids}) for ids in BATCHES]
-        return [np.asarray(value).tobytes() for step in steps for value in step[:3]]
+        return [np.asarray(value).tobytes() for step in steps for value in step[:-1]]
+
+
+class PartedJob(Job):
+    """A step that gathers from the concatenated parts of a table, and updates each by gradients of its own."""
+
+    def __init__(self, number: Any = tf.int32) -> None:
+        with tf.Graph().as_default() as graph:
+            parts = [self._variable(f"part{k}", rows) for k, rows in enumerate(HEIGHTS)]
+            ids = v1.placeholder(number, [None, 3], "ids")
+            values = [raw.ReadVariableOp(resource=part, dtype=tf.float32) for part in parts]
+            value = tf.concat([tf.identity(values[0]), *values[1:]], 0)
+            rows = tf.gather(value, ids, name="rows")
+            loss = tf.reduce_sum(tf.sin(rows)) + tf.reduce_sum(
+                tf.gather(tf.identity(value), tf.reverse(ids, [0]), name="late")
+            )
+            gradients = tf.gradients(loss, values)
+            with tf.control_dependencies(values):
+                updates = [
+                    raw.ResourceScatterSub(resource=part, indices=own.indices, updates=0.1 * own.values)
+                    for part, own in zip(parts, gradients, strict=True)
+                ]
+            with tf.control_dependencies(updates):
+                after = [self._all(part) for part in parts]
+                self.fetches = [loss.name, *after, tf.no_op("train").name]
+        self.inits = [f"part{k}/init" for k in range(len(parts))]
+        data = graph.as_graph_def().SerializeToString()
+        self.item = make_item(data, ["ids:0"], self.fetches, self.inits)
 
 
 @pytest.mark.parametrize("update", [scatter, adagrad])
@@ -93,6 +123,36 @@ def test_losses_tables_and_slots_are_the_same(update: Update, waits: bool) -> No
     assert sum(node.op == "ResourceGather" for node in result.item.graph.node) == 3
     for grappler in (False, True):
         assert job.run(job.item, grappler) == job.run(result.item, grappler)
+
+
+@pytest.mark.parametrize("number", [tf.int32, tf.int64])
+def test_parts_of_a_table_have_the_same_bits(number: Any) -> None:
+    """Each is gathered from where it lies, and none is read whole for it."""
+    job = PartedJob(number)
+    result = check_rewrite(GatherOnServer(), job.item)
+    needed = nx.ancestors(edges(result.item.graph), job.item.fetches[0].partition(":")[0])
+    ops = [node.op for node in result.item.graph.node if node.name in needed]
+    assert ops.count("ResourceGather") == 2 * len(HEIGHTS)
+    assert "ConcatV2" not in ops
+    assert "ReadVariableOp" not in ops
+    for grappler in (False, True):
+        assert job.run(job.item, grappler) == job.run(result.item, grappler)
+
+
+@pytest.mark.parametrize(("row", "part", "own"), [(ROWS, 2, 14), (-1, 0, -1)])
+def test_an_id_that_no_part_has_is_an_error_that_names_the_gather(row: int, part: int, own: int) -> None:
+    job = PartedJob()
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(
+            v1.GraphDef.FromString(graph_bytes(GatherOnServer()(job.item).item)), name=""
+        )
+    with v1.Session(graph=graph) as session:
+        session.run(job.inits)
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match=rf"(?s)gather_on_server/rows/rows_{part}.*= {own} is not in \[0, {HEIGHTS[part]}\)",
+        ):
+            session.run("rows:0", {"ids:0": [[1, 25, row]]})
 
 
 def test_the_table_is_not_read_any_more() -> None:
@@ -167,15 +227,47 @@ def other_axis(handle: Any, value: Any) -> list[Any]:
     return [tf.gather(value, [1, 1], axis=1), tf.gather(value, [1, 1])]
 
 
+def joined(handle: Any, value: Any) -> list[Any]:
+    whole = tf.concat([value, raw.ReadVariableOp(resource=handle, dtype=tf.float32)], 0)
+    return [tf.gather(whole, [1, 60], name="rows"), tf.reduce_sum(whole, name="sum")]
+
+
+def of_unknown_rows(handle: Any, value: Any) -> list[Any]:
+    del handle
+    other = raw.VarHandleOp(dtype=tf.float32, shape=(None, WIDTH), shared_name="other")
+    parts = [value, raw.ReadVariableOp(resource=other, dtype=tf.float32, name="tail")]
+    return [tf.gather(tf.concat(parts, 0), [1, 60])]
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
-    [(summed, "'sum' (Sum) takes all of it"), (fetched, "'read' is fetched"), (other_axis, "'GatherV2'")],
+    [
+        (summed, "'sum' (Sum) takes all of it"),
+        (fetched, "'read' is fetched"),
+        (other_axis, "'GatherV2'"),
+        (joined, "'sum' (Sum) takes all of it"),
+        (of_unknown_rows, "not say how many rows 'tail' has"),
+    ],
 )
 def test_what_is_needed_whole_is_sent_whole_and_a_remark_says_why(make: Any, why: str) -> None:
     result = check_rewrite(GatherOnServer(), small(make))
     assert not result.changed
     (remark,) = result.remarks
     assert why in remark
+
+
+def beside(handle: Any, value: Any) -> list[Any]:
+    """Columns, and a part that is taken by itself, too."""
+    parts = [value, raw.ReadVariableOp(resource=handle, dtype=tf.float32)]
+    return [
+        tf.gather(tf.concat(parts, 1), [1]),
+        tf.gather(tf.concat([value, value], 0), [1]),
+        tf.reduce_sum(value),
+    ]
+
+
+def test_parts_that_something_takes_by_themselves_are_left_alone() -> None:
+    assert not check_rewrite(GatherOnServer(), small(beside)).changed
 
 
 def unordered(handle: Any, value: Any) -> list[Any]:

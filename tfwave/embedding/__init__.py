@@ -11,5 +11,6 @@ from tfwave.kept.policies import Score as Score
 from tfwave.runtime.embedding.dynamic import Dynamic as Dynamic
 from tfwave.runtime.embedding.optimizers import SGD as SGD
 from tfwave.runtime.embedding.optimizers import Adagrad as Adagrad
+from tfwave.runtime.embedding.optimizers import RowWiseAdagrad as RowWiseAdagrad
 from tfwave.runtime.embedding.owners import Pulled as Pulled
 from tfwave.runtime.embedding.table import Table as Table

@@ -4,7 +4,8 @@ import hashlib
 import hmac
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 
 from tfwave.errors import EnforcerError
@@ -14,6 +15,8 @@ from tfwave.runtime.all_to_all import Exchange
 from tfwave.runtime.control.address import split_address
 from tfwave.runtime.control.client import check_reach
 from tfwave.runtime.control.credentials import Credentials
+from tfwave.runtime.embedding.saving import save_tables
+from tfwave.runtime.embedding.table import Table
 
 _AGAIN_SECONDS = 0.05
 _GROUP = "workers"
@@ -26,8 +29,9 @@ class Workers:
 
     A worker that dies, is silent past the deadline, or whose step fails while it waits for others ends the group
     for all: what waits raises `tf.errors.AbortedError`, which names that worker. A table may then have the step's
-    updates on some workers only: restore a checkpoint on all of them, and `form` the group again. A process belongs
-    to one such group.
+    updates on some workers only, and the rows of who died are gone: restore a checkpoint (`save`) on all of them,
+    and `form` the group again; or go on with fewer workers, in a group and tables made anew. A process belongs to
+    one such group.
     """
 
     def __init__(
@@ -103,6 +107,24 @@ class Workers:
                     one.close()
             raise
         self.exchange.form(sockets, self._deadline)
+
+    def save(self, path: str | Path, tables: Mapping[str, Table]) -> None:
+        """Write one checkpoint of all rows of the tables, and of their slots: all workers call it, between steps.
+
+        There each table is one plain variable, however many workers hold it. Any number of workers, each with a
+        table of some of the rows, restores them by ``tf.train.Checkpoint(NAME=table.module, ...).read(path)``,
+        and `tf.train.load_checkpoint` reads them whole.
+
+        Args:
+            path: a prefix, as TensorFlow's checkpoints have one, in a directory that all workers write to. Give
+                each checkpoint one of its own: the last one stays until this one is whole.
+            tables: by names for the checkpoint, the same on all workers.
+
+        Raises:
+            TfwaveError: a table on servers, one of which this worker has no row, or a name that is no identifier.
+            tf.errors.OpError: what cannot be written; or `tf.errors.AbortedError` as `Table.pull`.
+        """
+        save_tables(self.exchange, Path(path), tables)
 
     def check(self) -> None:
         """Find out whether the group stands.

@@ -103,7 +103,8 @@ struct Address {
 
   absl::Status Error(const std::string& error) const {
     return absl::AbortedError("the group '" + group + "' has ended: " + error +
-                              ". Restore a checkpoint on all ranks and form it again");
+                              ". Restore a checkpoint on all ranks and form it again, or another one of "
+                              "those that are left");
   }
 
   std::string group, tag;

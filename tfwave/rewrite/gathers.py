@@ -1,6 +1,6 @@
 """Tables that a step reads whole although it only gathers rows from them, as Keras 3's Embedding does."""
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,26 +10,30 @@ from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
 from tfwave.graph.reach import in_control_flow, reached, upstream_of
 from tfwave.graph.view import GraphView
+from tfwave.rewrite.blocks.shapes import Shape, static_shapes
 from tfwave.rewrite.resources import ResourceSurvey, Touch
 
 _ROW_WRITERS = ("ResourceScatter", "ResourceSparseApply")
 """How the names of ops begin that change no other rows of a table than those that they are given."""
-_GATHER, _READ = "GatherV2", "ReadVariableOp"
+_GATHER, _READ, _JOIN = "GatherV2", "ReadVariableOp", "ConcatV2"
 
 
 @dataclass(frozen=True)
 class TableRead:
-    """One read of a table, by node indices.
+    """One read of a table, or those of all parts of one that are concatenated, by node indices.
 
-    `passed` is the read and the Identities behind it; `gathers` are all that take data from them, perhaps none;
-    `held` waits for them by a control edge, and `later` are the writers of the table that wait for the read.
+    `reads` is of each part in turn, and `heights` says how many rows each part has, where there are several.
+    `passed` is the reads, the concatenation and the Identities behind them; `gathers` are all that take data from
+    these, perhaps none; `held` waits for them by a control edge, and `later` are the writers of each part that wait
+    for its read.
     """
 
-    read: int
+    reads: tuple[int, ...]
+    heights: tuple[int, ...]
     passed: frozenset[int]
     gathers: tuple[int, ...]
     held: tuple[int, ...]
-    later: tuple[int, ...]
+    later: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class TableReads:
         self._fetched = {parse_input(name).node for name in item.fetches}
         self._ends = self._fetched if item.handles is None else self._fetched | item.preserve
         self._survey = ResourceSurvey(item, view)
+        self._producer = item.graph.versions.producer
 
     def find(self) -> tuple[list[TableRead], list[WholeTable]]:
         """The reads to replace, in topological order, with those that nothing takes data from; and what stays.
@@ -60,22 +65,22 @@ class TableReads:
         """
         found: list[TableRead] = []
         whole: list[WholeTable] = []
-        reads = [n for n in self._view.topological_order if n in self._needed and self._ops[n] == _READ]
-        for read in reads:
-            passed, takers = self._takers(read)
+        for source, reads in self._sources().items():
+            passed, takers = self._takers(source)
             gathers = [taker for taker in takers if self._is_row_gather(taker, passed)]
             if not gathers:
                 continue
-            reason = self._why_whole(passed, set(takers) - set(gathers))
+            reason = self._why_whole(passed, set(takers) - set(gathers)) or self._why_no_parts(reads)
             if reason:
-                whole.append(WholeTable(self._names[read], reason))
+                whole.append(WholeTable(self._names[reads[0]], reason))
             else:
-                found.append(self._table_read(read, passed, gathers))
-        tables = {self._read_from[table.read] for table in found}
+                found.append(self._table_read(reads, passed, gathers))
+        tables = {self._read_from[read] for table in found for read in table.reads}
+        reads = (node for node in self._needed if self._ops[node] == _READ)
         unused = [n for n in reads if self._read_from.get(n) in tables and self._is_unused(n)]
-        found += [self._table_read(read, frozenset([read]), []) for read in unused]
+        found += [self._table_read((read,), frozenset([read]), []) for read in unused]
         rank = {node: place for place, node in enumerate(self._view.topological_order)}
-        return sorted(found, key=lambda table: rank[table.read]), whole
+        return sorted(found, key=lambda table: rank[table.reads[0]]), whole
 
     @property
     def _names(self) -> Sequence[str]:
@@ -102,18 +107,55 @@ class TableReads:
     def _guarded(self) -> Set[int]:
         return in_control_flow(self._view)
 
+    @cached_property
+    def _shapes(self) -> Mapping[str, Shape]:
+        return static_shapes(self._view, self._producer)
+
+    def _sources(self) -> dict[int, tuple[int, ...]]:
+        """Where tables come from, in topological order, with the reads that make them: reads and concatenations."""
+        order = [node for node in self._view.topological_order if node in self._needed]
+        joined = {node: parts for node in order if (parts := self._parts(node))}
+        taken = {read for parts in joined.values() for read in parts}
+        single = {node: (node,) for node in order if self._ops[node] == _READ and node not in taken}
+        return {node: (single | joined)[node] for node in order if node in single or node in joined}
+
+    def _parts(self, node: int) -> tuple[int, ...]:
+        """The reads that a node concatenates along the first axis, if nothing else takes data from them."""
+        if self._ops[node] != _JOIN:
+            return ()
+        *values, axis = self._view.fanins[node][: self._view.data_fanins[node]]
+        reads = [self._behind_identities(value) for value in values]
+        if not self._is_zero(axis) or any(self._ops[read] != _READ for read in reads):
+            return ()
+        takers = [taker for read in set(reads) for taker in self._takers(read)[1]]
+        return tuple(reads) if set(takers) == {node} else ()
+
+    def _behind_identities(self, node: int) -> int:
+        while self._ops[node] == "Identity":
+            node = self._view.fanins[node][0]
+        return node
+
+    def _heights(self, reads: Sequence[int]) -> tuple[int | None, ...]:
+        """How many rows each of these reads has, as far as the graph says it."""
+        shapes = (
+            self._shapes.get(self._names[read]) or self._shapes.get(self._names[self._view.fanins[read][0]])
+            for read in reads
+        )
+        return tuple(shape[0] if shape else None for shape in shapes)
+
     def _data_readers(self, node: int) -> Iterator[int]:
         for reader in dict.fromkeys(self._view.fanouts[node]):
             if node in self._view.fanins[reader][: self._view.data_fanins[reader]]:
                 yield reader
 
-    def _takers(self, read: int) -> tuple[frozenset[int], list[int]]:
-        """The read with the Identities behind it, and all else that is needed and takes data from them."""
+    def _takers(self, source: int) -> tuple[frozenset[int], list[int]]:
+        """What a source is made of, with the Identities behind, and all else that needs data of it."""
 
         def identities(node: int) -> Iterator[int]:
             return (reader for reader in self._data_readers(node) if self._ops[reader] == "Identity")
 
-        passed = reached(identities, [read])
+        parts = self._parts(source) if self._ops[source] == _JOIN else ()
+        passed = reached(identities, [source, *parts])
         takers = {taker for node in passed for taker in self._data_readers(node)}
         return passed, sorted((takers & self._needed) - passed)
 
@@ -141,23 +183,31 @@ class TableReads:
                 return f"'{self._names[node]}' is fetched"
             if node in self._guarded or self._ops[self._view.fanins[node][0]] not in (
                 *HANDLE_OPS,
-                _READ,
-                "Identity",
+                *(_READ, _JOIN, "Identity"),
             ):
                 return (
                     f"'{self._names[node]}' is in a branch or a loop, or its handle comes from another node"
                 )
         return ""
 
+    def _why_no_parts(self, reads: Sequence[int]) -> str:
+        unknown = [
+            read for read, rows in zip(reads, self._heights(reads), strict=True) if rows is None and reads[1:]
+        ]
+        return f"the graph does not say how many rows '{self._names[unknown[0]]}' has" if unknown else ""
+
     def _is_unused(self, read: int) -> bool:
         return not any(self._data_readers(read)) and self._names[read] not in self._ends
 
-    def _table_read(self, read: int, passed: frozenset[int], gathers: Sequence[int]) -> TableRead:
+    def _table_read(
+        self, reads: tuple[int, ...], passed: frozenset[int], gathers: Sequence[int]
+    ) -> TableRead:
         readers = {reader for node in passed for reader in self._view.fanouts[node]}
         held = sorted((readers & self._needed) - passed - set(gathers))
-        later = self._later(read) if gathers else []
-        self._check_ids(gathers, (*later, *held))
-        return TableRead(read, passed, tuple(gathers), tuple(held), tuple(later))
+        later = tuple(tuple(self._later(read)) if gathers else () for read in reads)
+        self._check_ids(gathers, [*(writer for own in later for writer in own), *held])
+        heights = tuple(rows or 0 for rows in self._heights(reads)) if reads[1:] else ()
+        return TableRead(reads, heights, passed, tuple(gathers), tuple(held), later)
 
     def _later(self, read: int) -> list[int]:
         """The writers of the table that wait for the read; each may change single rows only."""

@@ -7,6 +7,7 @@ tools/bench/record.py keras_embedding      a Keras model with a large table on s
 tools/bench/record.py embedding            staged embeddings on such a link: minutes, root, and quiet
 tools/bench/record.py eviction embedding_auc  rows that are evicted, and old ones: minutes each, on any machine
 tools/bench/record.py reduce               reduces on such links, beside TensorFlow's: minutes, and root
+tools/bench/record.py all_to_all           splits exchanged on such links and loopback: minutes, root, and quiet
 tools/bench/record.py reduce_soak          members of reduces that are killed: minutes
 tools/bench/record.py stragglers --missing time to a loss beside stragglers: hours, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
@@ -77,6 +78,9 @@ RECORDS: dict[str, Sequence[list[str]]] = {
             for rate in ("1e9", "10e9")
             for hosts in ("4", "8")
         ),
+    ],
+    "all_to_all": [
+        ["all_to_all.py", "--ranks", ranks, "--rate", rate] for rate in ("1e9", "0") for ranks in ("2", "4")
     ],
     "reduce_soak": [["reduce_soak.py"], ["reduce_soak.py", "--probes", "all", "--seed", "2"]],
     "stragglers": [

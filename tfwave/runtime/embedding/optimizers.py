@@ -16,10 +16,18 @@ class RowOptimizer(Protocol):
         """What it keeps for each number of the table, by name: with what value that begins."""
         ...
 
+    @property
+    def by_row(self) -> bool:
+        """Whether that is one number for each row; and whether an update is of several ops, so that no other may
+        come in between.
+        """
+        ...
+
     def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
         """Update rows, each of which comes once: int32 of shape [n], gradients [n, width].
 
-        The variable is locked meanwhile: of two workers that update a row at once, none's update is lost.
+        The variable is locked meanwhile: of two workers that update a row at once, none's update is lost. One that
+        is `by_row` is for tables that one process updates.
         """
         ...
 
@@ -33,6 +41,7 @@ class SGD:
     """
 
     rate: float
+    by_row = False
 
     def __post_init__(self) -> None:
         _check("rate", self.rate)
@@ -60,6 +69,7 @@ class Adagrad:
     rate: float
     initial_accumulator: float = 0.1
     epsilon: float = 1e-7
+    by_row = False
 
     def __post_init__(self) -> None:
         _check("rate", self.rate)
@@ -81,6 +91,40 @@ class Adagrad:
             indices=rows,
             use_locking=True,
         )
+
+
+@dataclass(frozen=True)
+class RowWiseAdagrad:
+    """As `Adagrad`, with one accumulator for a row: it adds the mean of the squares of the row's gradient.
+
+    A table with it takes little more memory than its rows; on workers only (``where="workers"``).
+
+    Raises:
+        TfwaveError: a number below 0.
+    """
+
+    rate: float
+    initial_accumulator: float = 0.1
+    epsilon: float = 1e-7
+    by_row = True
+
+    def __post_init__(self) -> None:
+        _check("rate", self.rate)
+        _check("initial_accumulator", self.initial_accumulator)
+        _check("epsilon", self.epsilon)
+
+    @property
+    def slots(self) -> dict[str, float]:
+        return {"accumulator": self.initial_accumulator}
+
+    def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
+        tensorflow: Any = import_module("tensorflow")
+        raw, accumulator = tensorflow.raw_ops, slots[0].handle
+        squares = tensorflow.reduce_mean(tensorflow.square(gradients), 1, keepdims=True)
+        raw.ResourceScatterAdd(resource=accumulator, indices=rows, updates=squares)
+        sums = raw.ResourceGather(resource=accumulator, indices=rows, dtype=tensorflow.float32)
+        updates = self.rate * gradients / (tensorflow.sqrt(sums) + self.epsilon)
+        raw.ResourceScatterSub(resource=variable.handle, indices=rows, updates=updates)
 
 
 def _check(name: str, value: float) -> None:

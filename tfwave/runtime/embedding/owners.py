@@ -50,7 +50,7 @@ class Owners:
             )
         heights = [int(rows) for rows, _ in shapes]
         self.starts = [sum(heights[:rank]) for rank in range(group.ranks)]
-        self.rows = sum(heights)
+        self.rows, self.rank, self.first = sum(heights), group.rank, self.starts[group.rank]
 
     def pull(self, ids: Any) -> Pulled:
         """As `Table.pull`."""

@@ -8,10 +8,10 @@ import numpy as np
 
 from tfwave.errors import TfwaveError
 from tfwave.runtime.all_to_all import Exchange
-from tfwave.runtime.embedding.columns import as_one
 from tfwave.runtime.embedding.dynamic import Dynamic, Rows, begin_anew
 from tfwave.runtime.embedding.optimizers import RowOptimizer
 from tfwave.runtime.embedding.owners import Owners, Pulled
+from tfwave.runtime.embedding.parts import as_one, as_rows_of, rows_slice
 
 _MATRIX = 2
 _MOST_ROWS = 2**31
@@ -54,7 +54,7 @@ class Table:
 
         Args:
             variable: float32; see above.
-            optimizer: `SGD` or `Adagrad` of this package.
+            optimizer: `SGD` or `Adagrad` of this package; on workers also `RowWiseAdagrad`.
             dynamic: given for a table whose ids are not the numbers of its rows; on servers only.
             where: what holds the rows.
             workers: those that hold them, with ``where="workers"`` only.
@@ -64,24 +64,33 @@ class Table:
                 arguments that do not go together.
         """
         _check_where(variable, dynamic, where, workers)
+        if optimizer.by_row and not workers:
+            raise TfwaveError(
+                f"{type(optimizer).__name__} updates a row by several ops, between which another worker's update "
+                "of it could come on a server: use Adagrad, or where='workers'"
+            )
         self.by_columns: bool = isinstance(variable, list | tuple)
         """Whether each of `shards` has some columns of all rows, and not all columns of some rows."""
         self.shards: tuple[Any, ...] = _shards_of(variable)
         """The variables that hold the rows, in their order."""
         _check(self.shards, by_columns=self.by_columns)
         self.optimizer = optimizer
+        self._owners = Owners(workers.exchange, _name(variable), variable) if workers else None
         self.module: Any = import_module("tensorflow").Module()
         """A `tf.Module` with the table (`rows`) and its slots, for `tf.train.Checkpoint`. There each is one plain
-        variable of the table's shape, however many shards it lies in; what reads it needs no tfwave."""
-        self.module.rows = as_one(self.shards) if self.by_columns else variable
+        variable of the table's shape, however many shards it lies in; what reads it needs no tfwave. On workers
+        each has some of its rows there; `Workers.save` puts them together."""
+        self.module.rows = self._joined(self.shards, "rows", variable)
         slots: list[list[Any]] = []
         for slot, start in optimizer.slots.items():
-            parts = [_beside(shard, f"{_name(shard)}/{slot}", start) for shard in self.shards]
+            parts = [
+                _beside(shard, f"{_name(shard)}/{slot}", start, by_row=optimizer.by_row)
+                for shard in self.shards
+            ]
             slots.append(parts)
             setattr(self.module, slot, self._joined(parts, slot))
         self.slots = tuple(zip(*slots, strict=True)) if slots else ((),) * len(self.shards)
         """For each shard its slots."""
-        self._owners = Owners(workers.exchange, _name(variable), variable) if workers else None
         self._kept = Rows(dynamic, self.rows) if dynamic else None
         if self._kept:
             self.module.ids = self._kept.in_checkpoints()
@@ -120,6 +129,20 @@ class Table:
             TfwaveError, tf.errors.AbortedError: as `pull`.
         """
         self._on_workers().push(pulled, gradients, self.optimizer, self.slots[0])
+
+    def held(self) -> dict[str, tuple[Any, str]]:
+        """Of a table on workers what this one holds, by its name in `module`, and where that lies in the whole.
+
+        Raises:
+            TfwaveError: the table is on servers, or this worker has none of its rows.
+        """
+        owners = self._on_workers()
+        if not self.shards[0].shape[0]:
+            raise TfwaveError(
+                f"worker {owners.rank} has no row of {_name(self.shards[0])}: give it at least one"
+            )
+        own = dict(zip(("rows", *self.optimizer.slots), (self.shards[0], *self.slots[0]), strict=True))
+        return {name: (one, rows_slice(owners.rows, owners.first, one)) for name, one in own.items()}
 
     def _on_workers(self) -> Owners:
         if not self._owners:
@@ -168,9 +191,15 @@ class Table:
             raise TfwaveError("the table has a row for each of its ids: give it dynamic=Dynamic(...)")
         return self._kept
 
-    def _joined(self, parts: Sequence[Any], name: str) -> Any:
+    def _joined(self, parts: Sequence[Any], name: str, variable: Any = None) -> Any:
+        """Parts as a checkpoint has them; `variable` is what they are parts of, if there is such a one."""
+        if self._owners:
+            rows, first, own = self._owners.rows, self._owners.first, parts[0]
+            return as_rows_of(rows, first, own) if own.shape[0] else own
         if self.by_columns:
             return as_one(parts)
+        if variable is not None:
+            return variable
         return parts[0] if len(parts) == 1 else _sharded()(parts, name=name)
 
     @property
@@ -223,11 +252,12 @@ def _check(shards: Sequence[Any], *, by_columns: bool) -> None:
         raise TfwaveError(f"{_name(shards[0])} has {sum(heights)} rows, and a table at most 2**31 - 1")
 
 
-def _beside(shard: Any, name: str, start: float) -> Any:
+def _beside(shard: Any, name: str, start: float, *, by_row: bool) -> Any:
     tensorflow: Any = import_module("tensorflow")
     strategy = tensorflow.distribute.get_strategy()  # in its scope it would deal slots out over servers
     with strategy.extended.colocate_vars_with(shard), tensorflow.device(shard.device):
-        return tensorflow.Variable(tensorflow.fill(shard.shape, start), trainable=False, name=name)
+        shape = [shard.shape[0], 1] if by_row else shard.shape
+        return tensorflow.Variable(tensorflow.fill(shape, start), trainable=False, name=name)
 
 
 def _name(variable: Any) -> str:

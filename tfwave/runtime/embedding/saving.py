@@ -1,0 +1,50 @@
+"""Tables that lie on workers, put together in one checkpoint of plain variables."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tfwave.errors import TfwaveError
+from tfwave.runtime.all_to_all import Exchange
+from tfwave.runtime.embedding.table import Table
+
+_KEY = "{}/{}/.ATTRIBUTES/VARIABLE_VALUE"
+"""Of an attribute of an attribute of a `tf.train.Checkpoint`."""
+
+
+def save_tables(group: Exchange, path: Path, tables: Mapping[str, Table]) -> None:
+    """As `tfwave.embedding.Workers.save`."""
+    tensorflow: Any = import_module("tensorflow")
+    parts = [f"{path}.part{rank}" for rank in range(group.ranks)]
+    own = {name: _named(name, table).held() for name, table in tables.items()}
+    if group.rank == 0:
+        modules = {name: table.module for name, table in tables.items()}
+        tensorflow.train.Checkpoint(**modules).write(parts[0])
+    else:
+        held = {_KEY.format(name, what): one for name, some in own.items() for what, one in some.items()}
+        tensorflow.raw_ops.SaveV2(
+            prefix=parts[group.rank],
+            tensor_names=list(held),
+            shape_and_slices=[place for _, place in held.values()],
+            tensors=[variable.read_value_no_copy() for variable, _ in held.values()],
+        )
+    _wait_for_all(group, "written")
+    if group.rank == 0:
+        tensorflow.raw_ops.MergeV2Checkpoints(
+            checkpoint_prefixes=parts, destination_prefix=str(path), delete_old_dirs=False
+        )
+    _wait_for_all(group, "saved")
+
+
+def _named(name: str, table: Table) -> Table:
+    if not name.isidentifier():
+        raise TfwaveError(
+            f"the table '{name}' cannot be an attribute of a checkpoint: give it an identifier's name"
+        )
+    return table
+
+
+def _wait_for_all(group: Exchange, what: str) -> None:
+    tensorflow: Any = import_module("tensorflow")
+    group.exchange(tensorflow.zeros([0]), tensorflow.zeros([group.ranks], tensorflow.int64), f"tfwave/{what}")
