@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from tfwave.proto.reduce_pb2 import Form, Give, Go, Halt, Hello, Order, Report, Verdict, Welcome
 from tfwave.reduce.arrivals import KEY_BYTES
+from tfwave.reduce.options import LONGEST_SECONDS
 from tfwave.reduce.peer import Peer
 from tfwave.reduce.rules import Pace, departure
 
@@ -72,12 +73,15 @@ class Session:
         return max(0, hello.workers - len(self.members))
 
     def _gather(self) -> Hello:
-        while self._hello is None:
-            self._take(None)
-        hello = self._hello
-        end = time.monotonic() + hello.patience_seconds
-        while len(self._arrived) < hello.workers - self._absent:
-            if not self._take(end):
+        hello, end = None, None
+        while hello is None or len(self._arrived) < hello.workers - self._absent:
+            came = self._take(end)
+            if not self._arrived:
+                self._hello = None  # who said it has left: others may come with other terms
+            if self._hello is not hello:
+                hello = self._hello
+                end = None if hello is None else time.monotonic() + hello.patience_seconds
+            if hello is not None and not came:
                 _log.warning(
                     "tfwave: %d of %d workers came: reduces begin without the others",
                     len(self._arrived),
@@ -270,7 +274,7 @@ class Session:
             self._arrive(peer)
         elif peer in self.members:
             peer.note(report, self._aborted)
-            if report.step_seconds > 0:
+            if 0 < report.step_seconds <= LONGEST_SECONDS:
                 self._pace.add(peer.number, report.step_seconds)
         return True
 
