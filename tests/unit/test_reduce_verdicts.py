@@ -9,7 +9,7 @@ import pytest
 from tests.controlled import open_channel
 from tfwave.proto import reduce_pb2_grpc
 from tfwave.proto.reduce_pb2 import Hello, Order, Report
-from tfwave.reduce.coordinator import Inbox, Session, Stopped
+from tfwave.reduce.coordinator import WARM_UP, Inbox, Session, Stopped, coordinate
 from tfwave.reduce.peer import Peer
 from tfwave.reduce.service import Coordinator
 
@@ -164,3 +164,30 @@ def test_a_member_that_says_hello_twice_is_one_member() -> None:
 def test_a_member_that_says_nothing_is_none() -> None:
     with Coordinator() as coordinator, open_channel(coordinator.address) as channel:
         assert list(STUBS.ReduceStub(channel).Join(iter(()), timeout=LIMIT)) == []
+
+
+def test_who_says_its_steps_take_days_is_waited_for_as_long_as_there_is_patience() -> None:
+    inbox = Inbox()
+    limits = {"deadline_seconds": LIMIT, "patience_seconds": 0.2}
+    one, other = (Peer(i, Hello(rank=i, workers=2, probes=1, **limits)) for i in (0, 1))
+    for peer in (one, other):
+        inbox.put((peer, Report(hello=peer.hello)))
+    for attempt in range(WARM_UP + 1):
+        for peer in (one, other):
+            held = int(peer is one or attempt < WARM_UP)
+            inbox.put(
+                (
+                    peer,
+                    Report(has_state=True, held=held, attempt=attempt, done=True, gave=1, step_seconds=1e6),
+                )
+            )
+    thread = threading.Thread(target=coordinate, args=(inbox, lambda: None), daemon=True)
+    thread.start()
+    gone = 0
+    while gone <= WARM_UP:
+        order = one.orders.get(timeout=LIMIT)
+        assert order is not None
+        gone += order.HasField("go")
+    inbox.put((None, None))
+    thread.join(LIMIT)
+    assert not thread.is_alive()

@@ -16,7 +16,6 @@ from collections.abc import Callable
 
 from tfwave.proto.reduce_pb2 import Form, Give, Go, Halt, Hello, Order, Report, Verdict, Welcome
 from tfwave.reduce.arrivals import KEY_BYTES
-from tfwave.reduce.options import LONGEST_SECONDS
 from tfwave.reduce.peer import Peer
 from tfwave.reduce.rules import Pace, departure
 
@@ -138,7 +137,7 @@ class Session:
         patience = begin + hello.patience_seconds
         everybody = hello.probes == 0 or self._version < WARM_UP
         probed = None if everybody else self._probe(hello.probes)
-        grace = 0.0 if everybody else self._pace.terms().grace
+        grace = 0.0 if everybody else min(self._pace.terms().grace, hello.patience_seconds)
         while not (self._changed or self._arrived or self._is_over()):
             ready = {peer.number: peer.ready_since for peer in self.members if self._counts(peer)}
             go = departure(ready, probed, begin, grace) if ready else None
@@ -274,7 +273,7 @@ class Session:
             self._arrive(peer)
         elif peer in self.members:
             peer.note(report, self._aborted)
-            if 0 < report.step_seconds <= LONGEST_SECONDS:
+            if report.step_seconds > 0:
                 self._pace.add(peer.number, report.step_seconds)
         return True
 
