@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 
 from tfwave.graph.names import Channel
 from tfwave.proto.tensorflow_pb2 import AttrValue, FunctionDef, GraphDef, NodeDef
@@ -54,6 +55,15 @@ def _message_class(schema: tuple[tuple[int, int, bool], ...]) -> Any:
 def recv_tensor(step: int, channel: Channel, edge: str, frame: str = "0:0") -> bytes:
     key = f"{channel.source};00000000deadbeef;{channel.destination};{edge};{frame}"
     return encode((1, step), (2, key), (3, True), (7, -1))
+
+
+def decoded_recv_tensor(request: bytes) -> tuple[int, str] | None:
+    """The step and the key of a RecvTensorRequest as protobuf reads it; None: it does not."""
+    try:
+        read = _message_class(((1, _TYPES[int], False), (2, _TYPES[str], False)))().FromString(request)
+    except DecodeError:
+        return None
+    return read.f1, read.f2
 
 
 def tensor(content: bytes, *, dead: bool = False) -> bytes:

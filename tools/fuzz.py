@@ -1,4 +1,4 @@
-"""Fuzz tfwave for some minutes: graphs, pipelines, files and commands; the checks are those of tests/fuzz.
+"""Fuzz tfwave for some minutes: graphs, pipelines, files, commands and peers; the checks are those of tests/fuzz.
 
 python tools/fuzz.py [--minutes 10] [--seeds 1000000] [--seed 0] [--only SEED]
 
@@ -7,6 +7,7 @@ there was any.
 """
 
 import argparse
+import logging
 import random
 import resource
 import sys
@@ -19,8 +20,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.fuzz.documents import check_documents
 from tests.fuzz.files import check_commands
 from tests.fuzz.invariants import Hang, check_graph, check_text
+from tests.fuzz.orders import any_orders, check_orders
+from tests.fuzz.peers import Target, check_answers, check_control, check_reduces, control_target
+from tests.fuzz.requests import any_tensor_request, check_calls, check_tensor_request
 from tests.fuzz.strategies import any_graph, any_pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,36 +43,58 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--only", type=int, help="Run this seed, with its traceback.")
     options = parser.parse_args(arguments)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    if options.only is not None:
-        run(options.only)
-        return
-    found: Counter[str] = Counter()
-    end, seed = time.monotonic() + options.minutes * 60, options.seed
-    while time.monotonic() < end and seed < options.seed + options.seeds:
-        failure = _failure(seed)
-        if failure and not found[failure]:
-            print(f"seed {seed}: {failure}", flush=True)
-        found[failure] += 1
-        seed += 1
+    logging.disable()  # of what is refused
+    with control_target() as target:
+        if options.only is not None:
+            run(options.only, target)
+            return
+        found, seeds = _run_all(range(options.seed, options.seed + options.seeds), options.minutes, target)
     good = found.pop("", 0)
-    print(f"{seed - options.seed} seeds: {good} good, {found.total()} failures of {len(found)} kinds")
+    print(f"{seeds} seeds: {good} good, {found.total()} failures of {len(found)} kinds")
     sys.exit(bool(found))
 
 
-def run(seed: int) -> None:
-    """All checks with one seed."""
+def _run_all(seeds: range, minutes: float, target: Target) -> tuple[Counter[str], int]:
+    """How often which failure was found ("": none), and in how many seeds."""
+    found: Counter[str] = Counter()
+    end = time.monotonic() + minutes * 60
+    for seed in seeds:
+        if time.monotonic() >= end:
+            break
+        failure = _failure(seed, target)
+        if failure and not found[failure]:
+            print(f"seed {seed}: {failure}", flush=True)
+        found[failure] += 1
+    return found, found.total()
+
+
+def run(seed: int, target: Target) -> None:
+    """All checks with one seed; `target` is the control service that is called."""
     rng = random.Random(seed)
     graph = any_graph(rng)
     check_graph(rng, graph, any_graph(rng))
     check_text(any_pipeline(rng, graph))
     with tempfile.TemporaryDirectory() as folder:
         check_commands(rng, Path(folder))
+        check_documents(rng, Path(folder))
+    check_peers(rng, target)
 
 
-def _failure(seed: int) -> str:
+def check_peers(rng: random.Random, target: Target) -> None:
+    """What peers say; orders take longer than all else, as members wait for each other."""
+    check_control(rng, target)
+    check_answers(rng)
+    check_reduces(rng)
+    check_tensor_request(any_tensor_request(rng))
+    check_calls(rng)
+    if rng.random() < 0.05:
+        check_orders(any_orders(rng))
+
+
+def _failure(seed: int, target: Target) -> str:
     """What went wrong and where; empty if nothing did."""
     try:
-        run(seed)
+        run(seed, target)
     except (Exception, Hang) as error:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if frame.filename.startswith(str(ROOT))][-1]

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import random
+import resource
 import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -66,6 +67,20 @@ def time_limit(seconds: float = SECONDS) -> Generator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+@contextmanager
+def memory_limit(more: int = 1 << 30) -> Generator[None]:
+    """Let a block raise `MemoryError` rather than take this much more memory."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + more
+    ends = [each for each in (limit, *before) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(ends), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def attempt(call: Callable[[], _T], *graphs: GraphDef) -> _T | None:

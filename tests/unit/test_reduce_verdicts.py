@@ -2,13 +2,18 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.controlled import open_channel
+from tfwave.proto import reduce_pb2_grpc
 from tfwave.proto.reduce_pb2 import Hello, Order, Report
-from tfwave.reduce.coordinator import Inbox, Session, Stopped
+from tfwave.reduce.coordinator import WARM_UP, Inbox, Session, Stopped, coordinate
 from tfwave.reduce.peer import Peer
+from tfwave.reduce.service import Coordinator
 
+STUBS: Any = reduce_pb2_grpc
 LIMIT = 60
 LIMITS = {"deadline_seconds": LIMIT, "patience_seconds": LIMIT}
 
@@ -128,3 +133,61 @@ def test_who_comes_while_a_reduce_is_decided_is_in_none_but_the_next(members: Me
     assert (give.key, give.version) == (welcome.state_key, commit)
     forms = [members.hear(i, "form").form for i in (0, 1, 2)]
     assert [(form.index, form.members) for form in forms] == [(0, 3), (1, 3), (2, 3)]
+
+
+def test_who_left_before_all_came_sets_no_terms() -> None:
+    inbox = Inbox()
+    wrong = Peer(1, Hello(rank=0, workers=2, layout="wrong", **LIMITS))
+    right = Peer(2, Hello(rank=0, workers=1, layout="right", **LIMITS))
+    for peer, report in (
+        (wrong, Report(hello=wrong.hello)),
+        (wrong, None),
+        (right, Report(hello=right.hello)),
+    ):
+        inbox.put((peer, report))
+    inbox.put((None, None))
+    with pytest.raises(Stopped):
+        Session(inbox).run()
+    first = right.orders.get_nowait()
+    assert first is not None
+    assert first.WhichOneof("kind") == "welcome", first
+
+
+def test_a_member_that_says_hello_twice_is_one_member() -> None:
+    hello = Hello(rank=0, workers=1, address="127.0.0.1:1", **LIMITS)
+    reports = [Report(hello=hello), Report(hello=hello, has_state=True, drained=True)]
+    with Coordinator() as coordinator, open_channel(coordinator.address) as channel:
+        orders = STUBS.ReduceStub(channel).Join(iter(reports), timeout=LIMIT)
+        assert [order.WhichOneof("kind") for order in orders] == ["welcome", "form", "end"]
+
+
+def test_a_member_that_says_nothing_is_none() -> None:
+    with Coordinator() as coordinator, open_channel(coordinator.address) as channel:
+        assert list(STUBS.ReduceStub(channel).Join(iter(()), timeout=LIMIT)) == []
+
+
+def test_who_says_its_steps_take_days_is_waited_for_as_long_as_there_is_patience() -> None:
+    inbox = Inbox()
+    limits = {"deadline_seconds": LIMIT, "patience_seconds": 0.2}
+    one, other = (Peer(i, Hello(rank=i, workers=2, probes=1, **limits)) for i in (0, 1))
+    for peer in (one, other):
+        inbox.put((peer, Report(hello=peer.hello)))
+    for attempt in range(WARM_UP + 1):
+        for peer in (one, other):
+            held = int(peer is one or attempt < WARM_UP)
+            inbox.put(
+                (
+                    peer,
+                    Report(has_state=True, held=held, attempt=attempt, done=True, gave=1, step_seconds=1e6),
+                )
+            )
+    thread = threading.Thread(target=coordinate, args=(inbox, lambda: None), daemon=True)
+    thread.start()
+    gone = 0
+    while gone <= WARM_UP:
+        order = one.orders.get(timeout=LIMIT)
+        assert order is not None
+        gone += order.HasField("go")
+    inbox.put((None, None))
+    thread.join(LIMIT)
+    assert not thread.is_alive()

@@ -9,7 +9,9 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 NAMED = sorted(
     set(
-        re.findall(r"`((?:unit|cluster)/\w+\.py)::(\w+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+        re.findall(
+            r"`((?:unit|cluster|fuzz)/\w+\.py)::(\w+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+        )
     )
 )
 SOURCES = sorted(path for room in ("tfwave", "grappler_passes") for path in (ROOT / room).rglob("*.py"))

@@ -12,7 +12,7 @@ from tfwave.cost.analytic import over_links
 from tfwave.cost.network import Network
 from tfwave.cost.table import Costs
 from tfwave.cost.trace import measured_costs
-from tfwave.errors import MissingCost
+from tfwave.errors import EnforcerError, MissingCost
 from tfwave.graph.names import Channel, TransferKey, edge_source, task_of
 from tfwave.graph.transfer import Transfer, origins
 from tfwave.graph.view import GraphView
@@ -33,13 +33,22 @@ class TaskTrace:
 
     @classmethod
     def of(cls, task: str, trace: control_pb2.Trace) -> "TaskTrace":
-        """As a control service tells it."""
+        """As a control service tells it.
+
+        Raises:
+            EnforcerError: something arrived on a channel that there is not.
+        """
         ops: dict[str, dict[str, float]] = defaultdict(dict)
         for op in trace.ops:
             ops[op.function][op.node] = op.min_seconds
         channels = [Channel(c.source_device, c.destination_device) for c in trace.channels]
         steps: dict[int, list[TransferRecord]] = defaultdict(list)
         for a in trace.arrivals:
+            if not 0 <= a.channel < len(channels):
+                raise EnforcerError(
+                    f"the trace of {task} speaks of channel {a.channel} of {len(channels)}: run the same tfwave on "
+                    "all machines"
+                )
             begin, end = a.requested_nanos / 1e9, a.arrived_nanos / 1e9
             steps[a.step].append(TransferRecord(a.edge, channels[a.channel], a.bytes, begin, end))
         return cls(task, ops, tuple((trace.functions.get(s, ""), tuple(steps[s])) for s in sorted(steps)))

@@ -1,5 +1,4 @@
 // The ops that take part in an all-to-all: a step's number, what goes out, and what comes.
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -219,16 +218,16 @@ class CollectOp : public tensorflow::AsyncOpKernel {
     const int64_t row_bytes = row_.num_elements() * tensorflow::DataTypeSize(type_);
     for (int rank = 0; rank < ranks_; ++rank) {
       Split& split = splits[rank];
-      if (split.type != type_ || split.bytes / std::max<int64_t>(row_bytes, 1) > split.rows ||
-          split.bytes != split.rows * row_bytes) {
+      if (split.type != type_ || !HasRowsOf(split, row_bytes)) {
         return absl::InvalidArgumentError("rank " + std::to_string(rank) + " sent " + std::to_string(split.bytes) +
                                           " bytes for " + std::to_string(split.rows) + " rows of " +
                                           DataTypeString(static_cast<DataType>(split.type)) + ", and '" +
                                           address_.tag + "' has rows of " + DataTypeString(type_) + " and shape " +
                                           row_.DebugString() + ": run the same program on all");
       }
-      TensorShape shape({split.rows});
-      shape.AppendShape(row_);
+      TensorShape shape;
+      TF_RETURN_IF_ERROR(shape.AddDimWithStatus(split.rows));
+      TF_RETURN_IF_ERROR(shape.AppendShapeWithStatus(row_));
       context->set_output(rank, split.bytes == 0
                                     ? Tensor(type_, shape)
                                     : Tensor(type_, shape,

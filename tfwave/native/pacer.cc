@@ -5,6 +5,11 @@
 
 namespace tfwave {
 
+std::chrono::duration<double> TransmitTime(int64_t bytes, double bytes_per_second) {
+  constexpr double kLongest = 24 * 3600;
+  return std::chrono::duration<double>(std::min(bytes / bytes_per_second, kLongest));
+}
+
 Pacer::~Pacer() {
   SetRate(0);
   {
@@ -57,8 +62,8 @@ bool Pacer::WaitForHead(std::unique_lock<Mutex>& lock) {
   if (waiting_.empty()) return false;
   const Clock::time_point begin = std::max(free_at_, waiting_.front().since);
   while (rate() > 0) {
-    const std::chrono::duration<double> needed(waiting_.front().bytes / rate());
-    const Clock::time_point end = begin + std::chrono::duration_cast<Clock::duration>(needed);
+    const auto needed = std::chrono::duration_cast<Clock::duration>(TransmitTime(waiting_.front().bytes, rate()));
+    const Clock::time_point end = begin + needed;
     free_at_ = end;
     if (Clock::now() >= end) return true;
     changed_.wait_until(lock, end);

@@ -12,6 +12,9 @@
 
 namespace tfwave {
 
+// How long the imagined link takes for so many bytes; a day is the longest, which every clock can tell.
+std::chrono::duration<double> TransmitTime(int64_t bytes, double bytes_per_second);
+
 class Pacer {
  public:
   Pacer() = default;

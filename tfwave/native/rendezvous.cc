@@ -10,6 +10,7 @@
 #include "logged_rendezvous.h"
 #include "process.h"
 #include "receipt.h"
+#include "rendezvous_key.h"
 #include "sync.h"
 #include "tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h"
 #include "tensorflow/core/framework/device_base.h"
@@ -59,11 +60,6 @@ class Completion {
   const Rendezvous::DoneCallback done_;
 };
 
-bool IsInWhileLoop(const Rendezvous::ParsedKey& key) {
-  const absl::string_view full = key.FullKey();
-  return full.substr(full.rfind(';') + 1) != "0:0";
-}
-
 std::string_view View(absl::string_view text) { return {text.data(), text.size()}; }
 
 void HandOver(int64_t step, const Rendezvous::ParsedKey& key, int64_t bytes, bool dead,
@@ -72,7 +68,7 @@ void HandOver(int64_t step, const Rendezvous::ParsedKey& key, int64_t bytes, boo
     if (receipt) process().sockets.Tend();  // it goes by priority
     process().pacer.Submit(bytes, [completion, receipt] { completion->Tell(receipt); });
   };
-  if (IsInWhileLoop(key)) return leave(nullptr);
+  if (IsInWhileLoop(View(key.FullKey()))) return leave(nullptr);
   process().sequencer.Arrive(
       {step, View(key.src_device), View(key.dst_device), std::string(View(key.edge_name)), bytes, dead},
       std::move(leave));

@@ -44,6 +44,11 @@ Split HeldSplit(int type, int64_t rows, int64_t bytes, const char* data) {
   return {type, rows, bytes, memory, std::move(holder)};
 }
 
+bool HasRowsOf(const Split& split, int64_t row_bytes) {
+  if (row_bytes == 0) return split.bytes == 0;
+  return split.bytes % row_bytes == 0 && split.bytes / row_bytes == split.rows;
+}
+
 SplitLink::~SplitLink() { close(socket_); }
 
 bool SplitLink::Send(const Frame& frame) {

@@ -26,6 +26,9 @@ struct Split {
 // A copy of bytes, at an address that Eigen takes; of null it is room for them.
 Split HeldSplit(int type, int64_t rows, int64_t bytes, const char* data);
 
+// Whether the bytes are as many rows of so many bytes as it says: another rank's word.
+bool HasRowsOf(const Split& split, int64_t row_bytes);
+
 struct Frame {
   bool farewell = false;  // the last: `tag` says why
   int64_t step = 0;

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from tfwave.errors import excerpt
 from tfwave.reduce.ring import receive, shut
 from tfwave.runtime.control.address import EVERYWHERE, is_loopback, split_address
 
@@ -95,9 +96,12 @@ def call(address: str, key: bytes, seconds: float) -> socket.socket:
     """Connect to a member's arrivals, and show a key; all further writes have this timeout.
 
     Raises:
-        OSError: nobody is there.
+        OSError: nobody is there, or the address is none.
     """
-    end = socket.create_connection(split_address(address), seconds)
+    try:
+        end = socket.create_connection(split_address(address), seconds)
+    except ValueError as err:  # another member's word, which no name server has seen
+        raise OSError(f"'{excerpt(address)}' is no address: {err}") from err
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     end.sendall(key)
     return end

@@ -72,12 +72,15 @@ class Session:
         return max(0, hello.workers - len(self.members))
 
     def _gather(self) -> Hello:
-        while self._hello is None:
-            self._take(None)
-        hello = self._hello
-        end = time.monotonic() + hello.patience_seconds
-        while len(self._arrived) < hello.workers - self._absent:
-            if not self._take(end):
+        hello, end = None, None
+        while hello is None or len(self._arrived) < hello.workers - self._absent:
+            came = self._take(end)
+            if not self._arrived:
+                self._hello = None  # who said it has left: others may come with other terms
+            if self._hello is not hello:
+                hello = self._hello
+                end = None if hello is None else time.monotonic() + hello.patience_seconds
+            if hello is not None and not came:
                 _log.warning(
                     "tfwave: %d of %d workers came: reduces begin without the others",
                     len(self._arrived),
@@ -134,7 +137,7 @@ class Session:
         patience = begin + hello.patience_seconds
         everybody = hello.probes == 0 or self._version < WARM_UP
         probed = None if everybody else self._probe(hello.probes)
-        grace = 0.0 if everybody else self._pace.terms().grace
+        grace = 0.0 if everybody else min(self._pace.terms().grace, hello.patience_seconds)
         while not (self._changed or self._arrived or self._is_over()):
             ready = {peer.number: peer.ready_since for peer in self.members if self._counts(peer)}
             go = departure(ready, probed, begin, grace) if ready else None

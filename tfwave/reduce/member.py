@@ -15,7 +15,7 @@ from tfwave.reduce.arrivals import Arrivals, call
 from tfwave.reduce.coordinator import LOOKS
 from tfwave.reduce.held import Held, Vector
 from tfwave.reduce.line import Line
-from tfwave.reduce.options import Options
+from tfwave.reduce.options import MOST_WORKERS, Options
 from tfwave.reduce.ring import Ring, RingBroken
 from tfwave.reduce.state import receive_state, send_state
 from tfwave.reduce.update import ReduceFigures, Update
@@ -291,6 +291,9 @@ class Member:
             self._ring.close()
         self._ring, self._trouble = None, ""
         left = right = None
+        if not form.index < form.members <= MOST_WORKERS:
+            self._trouble = f"no ring has a member {form.index} of {form.members}"
+            return
         try:
             if form.members > 1:
                 right = call(form.next, form.key, self._options.deadline)

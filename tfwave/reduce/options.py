@@ -1,6 +1,5 @@
 """What a member is told: who it is, whom it reduces with, and how."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -9,6 +8,12 @@ from tfwave.reduce.held import Local
 from tfwave.runtime.control.credentials import Credentials
 
 Probes = int | Literal["all"]
+
+MOST_WORKERS = 256
+"""Each has a thread of the coordinator."""
+
+LONGEST_SECONDS = 1e6
+"""Nobody is waited for longer: eleven days, which every clock can tell."""
 
 
 @dataclass(frozen=True)
@@ -56,5 +61,5 @@ class Options:
         if self.staleness < 1:
             raise EnforcerError(f"staleness={self.staleness} would drop all: give at least 1")
         for name, seconds in (("deadline", self.deadline), ("patience", self.patience)):
-            if not (math.isfinite(seconds) and seconds > 0):
-                raise EnforcerError(f"{name}={seconds}: give seconds above 0")
+            if not 0 < seconds <= LONGEST_SECONDS:
+                raise EnforcerError(f"{name}={seconds}: give seconds above 0, at most {LONGEST_SECONDS:g}")

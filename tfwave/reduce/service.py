@@ -1,7 +1,6 @@
 """The coordinator as a service: a stream of gRPC for each member, guarded as the control service is."""
 
 import itertools
-import math
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +12,13 @@ import grpc
 from tfwave.errors import EnforcerError
 from tfwave.proto import reduce_pb2, reduce_pb2_grpc
 from tfwave.reduce.coordinator import Inbox, coordinate
+from tfwave.reduce.options import LONGEST_SECONDS, MOST_WORKERS
 from tfwave.reduce.peer import Peer
 from tfwave.runtime.control.address import split_address
 from tfwave.runtime.control.client import check_reach
 from tfwave.runtime.control.credentials import Credentials
 from tfwave.runtime.control.gate import BURST, CALLS_PER_SECOND, Gate, RateLimit, RefusalLog
 
-MOST_WORKERS = 256
-"""Each has a thread of the coordinator."""
 LAST_WORDS_SECONDS = 20.0
 """So long a coordinator that ends may take to tell its members so."""
 CHANNEL_OPTIONS = (
@@ -103,8 +101,10 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
         self._numbers = itertools.count(1)
 
     def Join(self, request_iterator: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802
-        first: reduce_pb2.Report = next(request_iterator)
-        fault = _fault(first.hello)
+        first: reduce_pb2.Report | None = next(request_iterator, None)
+        if first is None:
+            return
+        fault = fault_of(first.hello)
         if fault:
             context.abort(_GRPC.StatusCode.INVALID_ARGUMENT, fault)
         peer = Peer(next(self._numbers), first.hello)
@@ -124,16 +124,17 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
     def _listen(self, peer: Peer, reports: Iterator[Any]) -> None:
         try:
             for report in reports:
+                report.ClearField("hello")  # it has been said
                 self._inbox.put((peer, report))
         except _GRPC.RpcError:
             return  # `ended` has said so
 
 
-def _fault(hello: reduce_pb2.Hello) -> str | None:
+def fault_of(hello: reduce_pb2.Hello) -> str | None:
     """Why a member's first words are not taken; None if they are."""
     limits = (hello.deadline_seconds, hello.patience_seconds)
-    if not all(math.isfinite(seconds) and seconds > 0 for seconds in limits):
-        return "deadline and patience must be seconds above 0"
+    if not all(0 < seconds <= LONGEST_SECONDS for seconds in limits):
+        return f"deadline and patience must be seconds above 0, at most {LONGEST_SECONDS:g}"
     if not 1 <= hello.workers <= MOST_WORKERS:
         return f"{hello.workers} workers cannot be coordinated: give 1 to {MOST_WORKERS}"
     try:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tfwave.errors import EnforcerError, excerpt
 from tfwave.graph.names import Channel
 from tfwave.plan.discipline import Discipline
 from tfwave.proto import control_pb2
@@ -76,20 +77,40 @@ class Conformance:
 
 
 def read_hand_offs(answer: control_pb2.HandOffs, name: Callable[[str, Channel], str]) -> list[HandOff]:
-    """The hand-offs of a log; `name` makes a channel's from the function whose plan orders it and the devices."""
+    """The hand-offs of a log; `name` makes a channel's from the function whose plan orders it and the devices.
+
+    Raises:
+        EnforcerError: the log speaks of a channel, discipline or reason that there is not.
+    """
     channels = [
         (
             name(c.function, Channel(c.source_device, c.destination_device)),
-            Discipline(c.discipline or Discipline.COUNTER),
+            _discipline(c.discipline),
         )
         for c in answer.channels
     ]
-    reasons = control_pb2.Reason.Name
+    reasons = {number: reason for reason, number in control_pb2.Reason.items()}
+    for h in answer.hand_offs:
+        if not 0 <= h.channel < len(channels):
+            raise _malformed(f"channel {h.channel} of {len(channels)}")
+        if h.reason not in reasons:
+            raise _malformed(f"the reason {h.reason}")
     return [
-        HandOff(h.step, channel, h.rank, reasons(h.reason), discipline, h.time_nanos, h.ready_nanos)
+        HandOff(h.step, channel, h.rank, reasons[h.reason], discipline, h.time_nanos, h.ready_nanos)
         for h in answer.hand_offs
         for channel, discipline in [channels[h.channel]]
     ]
+
+
+def _discipline(text: str) -> Discipline:
+    try:
+        return Discipline(text or Discipline.COUNTER)
+    except ValueError as err:
+        raise _malformed(f"the discipline {excerpt(text)!r}") from err
+
+
+def _malformed(what: str) -> EnforcerError:
+    return EnforcerError(f"a server's log of hand-offs speaks of {what}: run the same tfwave on all machines")
 
 
 def conformance(hand_offs: Iterable[HandOff]) -> Conformance:

@@ -4,7 +4,7 @@ import base64
 import binascii
 import itertools
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +15,9 @@ from tfwave.files import write_whole
 from tfwave.plan.embeddings import COLUMNS, EmbeddingTable
 
 CAPTURE_VERSION = 1
+MOST_ROWS, MOST_COLUMNS, MOST_SLOTS, MOST_SERVERS = 2**40, 2**20, 64, 2**16
+"""A table's part has no more: what is counted stays within 64 bits."""
+
 _NUMBERS = np.dtype("<i8")
 
 
@@ -23,9 +26,9 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rows: int = Field(ge=1)
-    columns: int = Field(ge=1)
-    server: int = Field(ge=0)
+    rows: int = Field(ge=1, le=MOST_ROWS)
+    columns: int = Field(ge=1, le=MOST_COLUMNS)
+    server: int = Field(ge=0, lt=MOST_SERVERS)
 
 
 class CapturedTable(BaseModel):
@@ -36,7 +39,7 @@ class CapturedTable(BaseModel):
     name: str
     layout: str
     parts: tuple[Part, ...] = Field(min_length=1)
-    slots: int = Field(ge=0)
+    slots: int = Field(ge=0, le=MOST_SLOTS)
 
     @property
     def rows(self) -> int:
@@ -58,7 +61,7 @@ class CapturedBatch(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    ids: dict[str, int]
+    ids: dict[str, Annotated[int, Field(ge=0, le=MOST_ROWS)]]
     rows: dict[str, str]
 
 
