@@ -9,6 +9,7 @@ trained and ended with equal weights.
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def work(point: str, directory: str) -> None:
         weights = hashlib.sha256(b"".join(np.asarray(each).tobytes() for each in model.get_weights()))
         said = f"trained, weights {weights.hexdigest()[:8]}"
     except Exception as error:
-        said = f"{type(error).__name__}: {_first_line(str(error))}"
+        said = f"{type(error).__name__}: {_short(str(error))}"
     print(json.dumps(said), flush=True)
     os._exit(0)  # TensorFlow's server would wait for the other worker's
 
@@ -156,8 +157,9 @@ def _end(process: "subprocess.Popen[str]") -> str:
     return "killed" if process.returncode == -signal.SIGKILL else f"exit code {process.returncode}"
 
 
-def _first_line(text: str) -> str:
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+def _short(text: str) -> str:
+    """In one line, without what tensors hold."""
+    line = re.sub(r"\{.*\}", "{...}", " ".join(text.split()))
     return line if len(line) <= MOST_WIDE else f"{line[:MOST_WIDE]}..."
 
 

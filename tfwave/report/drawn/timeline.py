@@ -33,7 +33,9 @@ def timeline_figure(steps: Mapping[str, Timeline], plan: Plan) -> Any:
         _draw(axes, step, lanes, shares)
         axes.set(title=f"{title}: {step.makespan_seconds * 1e3:.1f} ms", ylim=(len(lanes), 0))
         axes.set_yticks([lane + 0.5 for lane in lanes.values()], [short_channel(name) for name in lanes])
-    axes.set(xlabel="ms; transfers by their rank in the plan: the first dark, the last light", xlim=(0, None))
+    figure.axes[-1].set(
+        xlabel="ms; transfers by their rank in the plan: the first dark, the last light", xlim=(0, None)
+    )
     return figure
 
 
