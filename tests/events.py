@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 
 def told_events(directory: Path) -> dict[str, dict[str, list[Any]]]:
     """What the events files have for each of TensorBoard's plugins, by tag; of images their sizes."""
+    import tensorflow as tf  # not before a pool is set up
+
     found: dict[str, dict[str, list[Any]]] = {"scalars": {}, "histograms": {}, "text": {}, "images": {}}
     for file in sorted(directory.glob("events*")):
         for event in tf.compat.v1.train.summary_iterator(str(file)):
@@ -20,6 +21,8 @@ def told_events(directory: Path) -> dict[str, dict[str, list[Any]]]:
 
 def _told(made: np.ndarray) -> Any:
     """Numbers, texts, or width and height of an image, as told and as they are."""
+    import tensorflow as tf
+
     if made.dtype != object:
         return made.tolist()
     if len(made) == 1:

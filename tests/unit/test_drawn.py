@@ -48,10 +48,10 @@ def labels(axes: Any) -> list[str]:
     return [label.get_text() for label in axes.get_yticklabels()]
 
 
-def test_an_ordered_link_goes_from_dark_to_light(figure: Any) -> None:
+def test_an_ordered_link_goes_from_light_to_dark(figure: Any) -> None:
     import matplotlib as mpl
 
-    viridis = mpl.colormaps["viridis"]
+    viridis = mpl.colormaps["viridis_r"]
     *_, after = figure.axes
     assert [colour for *_, colour in bars(after, LINK)] == [
         pytest.approx(viridis(s)) for s in (0.0, 0.5, 1.0)

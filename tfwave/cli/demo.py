@@ -82,8 +82,8 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
             (
                 mode,
                 f.steps,
-                milliseconds(f.median_seconds),
-                milliseconds(f.stdev_seconds),
+                _short(f.median_seconds),
+                _short(f.stdev_seconds),
                 f"{f.efficiency_median:.3f}",
                 f"{f.efficiency:.3f}",
                 f"{f.straggler_median:.1%}",
@@ -109,3 +109,8 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
     console.print(
         f"look at '{out / PAGE}' in a browser; report.md beside it has the same facts", soft_wrap=True
     )
+
+
+def _short(seconds: float) -> str:
+    """In ms; from a second on without a fraction, so that the table holds at 80 columns."""
+    return milliseconds(seconds) if seconds < 1 else f"{seconds * 1e3:.0f} ms"

@@ -44,8 +44,8 @@ def new_figure(height: float = 4.5) -> Any:
 
 
 def colour_of(share: float) -> Any:
-    """From dark violet, at 0, to yellow, at 1."""
-    return _import("matplotlib").colormaps["viridis"](share)
+    """From yellow, at 0, to dark violet, at 1."""
+    return _import("matplotlib").colormaps["viridis_r"](share)
 
 
 def _import(name: str) -> Any:

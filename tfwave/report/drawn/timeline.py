@@ -18,8 +18,8 @@ _UNPLANNED = "tab:red"
 def timeline_figure(steps: Mapping[str, Timeline], plan: Plan) -> Any:
     """Each step on axes of its own, all on one axis of time; a transfer's colour is its rank in the plan.
 
-    Ops are grey, and transfers that the plan does not order are red. So a step that keeps the order goes from dark
-    to light on each link.
+    Ops are grey, and transfers that the plan does not order are red. So a step that keeps the order goes from light
+    to dark on each link.
 
     Raises:
         EnvironmentUnsupported: matplotlib is not installed.
@@ -34,7 +34,7 @@ def timeline_figure(steps: Mapping[str, Timeline], plan: Plan) -> Any:
         axes.set(title=f"{title}: {step.makespan_seconds * 1e3:.1f} ms", ylim=(len(lanes), 0))
         axes.set_yticks([lane + 0.5 for lane in lanes.values()], [short_channel(name) for name in lanes])
     figure.axes[-1].set(
-        xlabel="ms; transfers by their rank in the plan: the first dark, the last light", xlim=(0, None)
+        xlabel="ms; transfers by their rank in the plan: the first light, the last dark", xlim=(0, None)
     )
     return figure
 
