@@ -14,6 +14,7 @@ import tfwave.distribute
 import tfwave.keras
 from tests.cluster.chiefs import strategy
 from tests.cluster.cluster import wait_until
+from tests.events import told_events
 
 EPOCHS, STEPS = 4, 200
 
@@ -65,21 +66,8 @@ def fitted(which: str, directory: str) -> dict[str, Any]:
         "restored": schedule.settings == before and schedule.plans == {},
         "plans": [tfwave.load_plan(p).policy for p in Path(directory, "report").glob("*.plan.json")],
         "pages": [path.name for path in Path(directory, "report").glob("*.html")],
-        **events(Path(directory, "report")),
+        **told_events(Path(directory, "report")),
     }
-
-
-def events(directory: Path) -> dict[str, dict[str, list[Any]]]:
-    """What the events file has for each of TensorBoard's plugins, by tag: scalars, histograms, texts."""
-    found: dict[str, dict[str, list[Any]]] = {"scalars": {}, "histograms": {}, "text": {}}
-    for file in directory.glob("events*"):
-        for event in tf.compat.v1.train.summary_iterator(str(file)):
-            for value in event.summary.value:
-                of_plugin = found[value.metadata.plugin_data.plugin_name]
-                made = tf.make_ndarray(value.tensor)
-                told = [text.decode() for text in made] if made.dtype == object else made.tolist()
-                of_plugin.setdefault(value.tag, []).append(told)
-    return found
 
 
 def failed(which: str) -> dict[str, Any]:

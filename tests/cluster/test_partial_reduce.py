@@ -13,7 +13,7 @@ from tests.cluster.speaker import spawn
 from tests.ports import free_ports
 
 SECONDS = 250
-MODEL: dict[str, Any] = {"steps_per_execution": 3}
+MODEL: dict[str, Any] = {"steps_per_execution": 3, "policy": "mixed_bfloat16"}
 FIGURES = {"tfwave_reduces", "tfwave_joined", "tfwave_dropped"}
 
 
@@ -65,7 +65,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Lost:
 
 @pytest.mark.tensorflow
 def test_a_worker_that_is_killed_leaves_the_others_a_complete_training(lost: Lost) -> None:
-    """Metrics, validation, callbacks, and several steps in an execution, on four processes."""
+    """Metrics, validation, callbacks, mixed precision, and several steps in an execution, on four processes."""
     assert lost.codes == [0, 0, -signal.SIGKILL, 0]
     assert len({result["digest"] for result in lost.results}) == 1
     for result in lost.results:
@@ -76,6 +76,7 @@ def test_a_worker_that_is_killed_leaves_the_others_a_complete_training(lost: Los
         assert result["iterations"] >= STEPS
         assert result["executions"] == EPOCHS * STEPS // MODEL["steps_per_execution"]
         assert result["restored"]
+        assert result["types"] == ["bfloat16", "float32"]
 
 
 @pytest.mark.tensorflow

@@ -71,6 +71,14 @@ def test_the_order_is_told_once_as_text(fitted: dict[str, Any]) -> None:
     assert "| 0 | `" in text
 
 
+def test_a_step_without_the_order_and_under_it_is_drawn_once(fitted: dict[str, Any]) -> None:
+    ((tag, pictures),) = fitted["images"].items()
+    assert [tag.replace("/timeline/", "/order/")] == [*fitted["text"]]
+    ((told, real),) = pictures
+    assert told == real
+    assert min(told) > 100
+
+
 def test_the_strategy_is_left_as_it_was(fitted: dict[str, Any]) -> None:
     assert fitted["restored"]
 

@@ -16,6 +16,7 @@ import sys  # noqa: E402
 import tempfile  # noqa: E402
 import warnings  # noqa: E402
 from collections.abc import Callable, Iterable  # noqa: E402
+from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 import keras  # noqa: E402
@@ -23,6 +24,7 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 import tfwave  # noqa: E402
+from tests.events import told_events  # noqa: E402
 from tests.numerics.corpus.sample import Array  # noqa: E402
 from tfwave.errors import TfwaveError  # noqa: E402
 from tfwave.keras import TickTockCallback  # noqa: E402
@@ -65,14 +67,18 @@ def by_fit(offset: Any, rows: int = ROWS, plan: Any = None, waves: Any = None) -
     model.compile(
         keras.optimizers.Adam(0.001), "mse", metrics=["mae"], steps_per_execution=1 if waves == 1 else 2
     )
-    callback = TickTockCallback(waves, offset=offset, plan=plan)
+    left = tempfile.TemporaryDirectory()
+    callback = TickTockCallback(waves, offset=offset, plan=plan, report_dir=left.name)
     spec = tf.TensorSpec((rows, WIDTH)), tf.TensorSpec((rows, 8))
     data = tf.data.Dataset.from_generator(lambda: batches(rows), output_signature=spec)
     heard: list[Any] = []
     told = keras.callbacks.LambdaCallback(on_train_batch_end=lambda _, logs: heard.append(dict(logs)))
     peak = peak_of(lambda: model.fit(data, epochs=2, callbacks=[callback, told], verbose=0))
     states = [v.value for v in (*model.variables, *model.optimizer.variables)]
+    events = told_events(Path(left.name))
+    left.cleanup()
     return {
+        "told": [*events["text"], *events["images"]],
         "offset": callback.offset,
         "plan": callback.plan and plan_json(callback.plan),
         "peak": peak,

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.events import told_events
 from tests.numerics.colocated_jobs import (
     BATCH,
     WIDTH,
@@ -77,10 +78,11 @@ def beside() -> dict[str, Any]:
     planned = [each.job for each in results.plan.groups.jobs]
     assert results.figures is not None
     plan = load_plan(Path(left, "colocation.plan.json"))
-    pages = sorted(path.name for path in Path(left).iterdir())
+    pages = sorted(path.name for path in Path(left).glob("colocation.*"))
+    events = {plugin: list(tags) for plugin, tags in told_events(Path(left)).items()}
     shutil.rmtree(left)
     return {
-        "left": [plan == results.plan, pages],
+        "left": [plan == results.plan, pages, events],
         "made": STEPS,
         "fails after": FAILS_AFTER,
         "alone": alone,

@@ -4,9 +4,12 @@ python -m tests.numerics.fitting_keras plain|fitted
 """
 
 import json
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ limit_memory({"plain": "256MiB", "fitted": "72MiB"}[sys.argv[1]])
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+from tests.events import told_events  # noqa: E402
 from tfwave.errors import TfwaveError  # noqa: E402
 from tfwave.keras import FitMemoryCallback  # noqa: E402
 
@@ -59,11 +63,12 @@ class _Interrupts(keras.callbacks.Callback):
 
 
 def main() -> None:
+    left = tempfile.mkdtemp()
     generator = np.random.default_rng(1)
     inputs = generator.standard_normal((2 * ROWS + 1000, WIDTH), np.float32)
     targets = inputs[:, :1]
     trained = model()
-    callback = FitMemoryCallback(sample_rows=SAMPLE) if sys.argv[1] == "fitted" else None
+    callback = FitMemoryCallback(sample_rows=SAMPLE, report_dir=left) if sys.argv[1] == "fitted" else None
     history = trained.fit(
         inputs,
         targets,
@@ -84,7 +89,11 @@ def main() -> None:
         small = {"batch_size": SAMPLE, "shuffle": False, "verbose": 0}
         stopped = FitMemoryCallback()
         interrupted = said(lambda: trained.fit(inputs, targets, callbacks=[stopped, _Interrupts()], **small))
+        events = told_events(Path(left))
+        pages = sorted(path.name for path in Path(left).glob("*.html"))
         found |= {
+            "events": events,
+            "pages": pages,
             "away": sorted(len(plan.memory.tensors) for plan in plans.values() if plan.memory),
             "moved": callback.figures.back.bytes,
             "left": callback.figures.tensors,
@@ -104,6 +113,7 @@ def main() -> None:
                 said(lambda: trained.fit(inputs, targets, callbacks=[FitMemoryCallback("8MiB")], **small)),
             ],
         }
+    shutil.rmtree(left)
     json.dump(found, sys.stdout)
 
 

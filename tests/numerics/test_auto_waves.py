@@ -36,6 +36,11 @@ def test_waves_begin_as_early_as_they_fit(found: dict[str, Any], way: str) -> No
     assert line.endswith(f"in a pool of {in_words(found['limit'])}")
 
 
+def test_what_is_chosen_is_told_and_drawn_and_what_is_given_is_not(found: dict[str, Any]) -> None:
+    assert found["fit"]["chosen"]["told"] == ["tfwave/plan/waves", "tfwave/memory/waves"]
+    assert found["fit"]["given"]["told"] == []
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_steps_that_are_measured_leave_nothing_behind(found: dict[str, Any], way: str) -> None:
     """Bit by bit: losses and metrics, also of rests; weights, slots, statistics and seeds, of all waves."""

@@ -51,7 +51,9 @@ def test_functions_sessions_and_keras_models_compute_the_same_beside_each_other_
 
 
 def test_the_plan_is_left_with_a_page_of_it(found: dict[str, Any]) -> None:
-    assert found["left"] == [True, [f"colocation.{kind}" for kind in ("html", "md", "plan.json")]]
+    same, files, pictures = found["left"]
+    assert (same, files) == (True, [f"colocation.{kind}" for kind in ("html", "md", "plan.json")])
+    assert pictures == {"text": ["tfwave/plan/colocation"], "images": ["tfwave/memory/colocation"]}
 
 
 def test_a_job_that_fails_leaves_the_others_alone(found: dict[str, Any]) -> None:

@@ -76,9 +76,23 @@ def test_a_keras_model_trains_the_same_in_less_memory() -> None:
     assert len(fitted["away"]) == 2
     assert max(fitted["away"]) > 0
     assert (fitted["moved"] > 0, fitted["left"]) == (True, 0)
+    _check_events(fitted)
     assert "KeyboardInterrupt" in fitted["interrupted"]
     assert fitted["restored"]
     several, eager, large = fitted["refusals"]
     assert "compile(steps_per_execution=1)" in several
     assert "compile(run_eagerly=False)" in eager
     assert "the step of 512 rows: it does not fit into 8 MiB" in large
+
+
+def _check_events(fitted: dict[str, Any]) -> None:
+    """Both plans with what they hold as pictures, and of each of three epochs what was moved: all that ever was."""
+    names = [page.removesuffix(".html") for page in fitted["pages"]]
+    assert names == ["fitted_1000_rows", "fitted_4096_rows"]
+    events = fitted["events"]
+    assert sorted(events["text"]) == [f"tfwave/plan/{name}" for name in names]
+    assert sorted(events["images"]) == [f"tfwave/memory/{name}" for name in names]
+    assert all(told == real for pictures in events["images"].values() for told, real in pictures)
+    moved = events["scalars"]["tfwave/stash_back_bytes"]
+    assert len(moved) == 3
+    assert sum(moved) == pytest.approx(fitted["moved"], rel=1e-6)

@@ -56,6 +56,15 @@ def test_each_row_has_the_forecast_of_the_order_that_it_keeps() -> None:
     assert rows["stock"]["over_wire"] == 2.0
 
 
+def test_a_step_alone_has_no_deviation() -> None:
+    rows = against({mode: [[2.0]] for mode in MODES}, {p: plan(2.0, 0.1) for p in POLICIES}, LINK_BINDS)
+    assert {row["stdev_seconds"] for row in rows.values()} == {None}
+    assert (
+        against({"stock": [[1.0, 3.0]]}, {KEPT: plan(2.0, 0.0)}, LINK_BINDS)["stock"]["stdev_seconds"]
+        == 2**0.5
+    )
+
+
 def test_the_pieces_are_the_table_two_others_and_the_likes_in_ten_minutes_each() -> None:
     found = list(pieces())
     assert {piece.model for piece in found} == set(IMAGES) >= {*TABLE, "BERTLike", "DLRMLike"}

@@ -3,8 +3,8 @@
 import re
 
 from tests.bundles import small_bundle
-from tfwave.keras.order_text import order_text
 from tfwave.planner.captured import plan_bundle
+from tfwave.report.order_text import order_text
 
 
 def test_a_channel_has_its_transfers_the_most_urgent_first() -> None:

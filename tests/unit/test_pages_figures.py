@@ -46,6 +46,10 @@ def recorded(name: str) -> list[dict[str, Any]]:
     return json.loads((BENCH / "results" / f"{name}.json").read_text())["runs"]
 
 
+def short(seconds: float) -> str:
+    return f"{seconds * 1e3:.{2 if seconds < 1 else 0}f} ms"
+
+
 def demo(result: dict[str, Any]) -> list[str]:
     """What `tfwave demo` prints of a result, in narrower tables."""
     handed, figures, predicted = result["conformance"], result["figures"], result["predicted"]
@@ -56,7 +60,7 @@ def demo(result: dict[str, Any]) -> list[str]:
     ]
     head = f"  {'mode':10}{'steps':>7}{'median':>13}{'std dev':>12}{'E':>8}{'most':>8}{'straggler':>12}{'most':>8}"
     steps = [
-        f"  {mode:10}{f['steps']:>7}{f['median_seconds'] * 1e3:>10.2f} ms{f['stdev_seconds'] * 1e3:>9.2f} ms"
+        f"  {mode:10}{f['steps']:>7}{short(f['median_seconds']):>13}{short(f['stdev_seconds']):>12}"
         f"{f['efficiency_median']:>8.3f}{f['efficiency']:>8.3f}{f['straggler_median']:>12.1%}{f['straggler']:>8.1%}"
         for mode, f in figures.items()
     ]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.shown import assert_shown
-from tools.bench.stream import against
+from tools.bench.stream import against, binding_limit
 from tools.bench.stream_jobs import RATES, SEARCHED, WAYS, trainings
 
 
@@ -59,7 +59,13 @@ def test_the_search_is_twelve_trainings_of_each_model_and_rate() -> None:
     assert min(each.steps for each in trainings(1)) == 1
 
 
+def test_the_limit_has_room_for_the_largest_alone_and_not_for_two() -> None:
+    held = {"small": 100, "large": 400}
+    assert binding_limit(held, beside=2) == 600
+    assert binding_limit(held, beside=3) == 800
+
+
 def test_its_table_shows_each_way() -> None:
     trials = {way: [trial(6.0, 4.0)] for way in WAYS}
-    page = assert_shown("stream", {"settings": {"limit": "640MiB"}, "ways": against(trials)})
-    assert "| 640MiB | colocate | 6.0 s | 4.0 s | 1.000 | 1.000 |" in page
+    page = assert_shown("stream", {"limit_bytes": 640 << 20, "ways": against(trials)})
+    assert "| 640 MiB | colocate | 6.0 s | 4.0 s | 1.000 | 1.000 |" in page

@@ -4,7 +4,7 @@ import gc
 import logging
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -27,7 +27,7 @@ from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.rewritten import RewrittenStep
 from tfwave.runtime.waves.step import TracedStep
 from tfwave.sizes import in_words
-from tfwave.waves.fit import fitting_offset, least_room
+from tfwave.waves.fit import fitting_offset, least_room, wave_starts
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.number import planned_waves
 from tfwave.waves.pair import Pace
@@ -37,17 +37,43 @@ _NUMBER = "or give the offset as a number, and waves, too"
 _log = logging.getLogger("tfwave")
 
 
+@dataclass(frozen=True)
+class MeasuredStep:
+    """What a step did to the pool and the cores, and what waves of it need; nothing is resident in its trace."""
+
+    training: Training
+    needs: PoolNeeds
+    use: StepUse
+
+    @property
+    def memory(self) -> StepMemory:
+        """Of the step alone."""
+        return self.needs.memory
+
+    @property
+    def others(self) -> int:
+        """The bytes that lie in the pool besides what the steps of two waves take."""
+        return self.needs.fixed(2)
+
+    def second_begins(self, offset: float) -> float:
+        """When a second wave begins by the model, in seconds after the first."""
+        return wave_starts(self.training, self.memory, [offset])[0]
+
+
+OnChosen = Callable[[Plan, MeasuredStep], None]
+
+
 class WaveChoice:
     """The options of one training in waves, with the number and offset that they or a plan say, or chosen once."""
 
-    def __init__(self, options: WaveOptions) -> None:
-        """Nothing is measured yet.
+    def __init__(self, options: WaveOptions, on_chosen: OnChosen | None = None) -> None:
+        """Nothing is measured yet; `on_chosen` gets what was chosen, and by what.
 
         Raises:
             EnforcerError: as `check_pool`.
         """
         check_pool(options)
-        self._options = options
+        self._options, self._on_chosen = options, on_chosen
         self._waves = options.planned
         self._is_checked = options.planned is None
 
@@ -82,31 +108,16 @@ class WaveChoice:
         """
         if self._options.is_auto:
             choose = choose_number if self._options.may_be_one else choose_offset
-            self._waves, self._is_checked = choose(step, args, carried), True
+            found = measure_step(step, args, carried)
+            gc.collect()  # the copies of the variables: graphs of functions are cycles
+            self._waves, self._is_checked = choose(found, pool_limit()), True
             self._options = self._options.chosen(self._waves)
+            if self._on_chosen is not None:
+                self._on_chosen(Plan(waves=self._waves), found)
         elif self._waves is not None and not self._is_checked:
             check_graph(self._waves.graph, verify(RewrittenStep(step, self._options).plain))
             self._is_checked = True
         return self._options
-
-
-@dataclass(frozen=True)
-class MeasuredStep:
-    """What a step did to the pool and the cores, and what waves of it need; nothing is resident in its trace."""
-
-    training: Training
-    needs: PoolNeeds
-    use: StepUse
-
-    @property
-    def memory(self) -> StepMemory:
-        """Of the step alone."""
-        return self.needs.memory
-
-    @property
-    def others(self) -> int:
-        """The bytes that lie in the pool besides what the steps of two waves take."""
-        return self.needs.fixed(2)
 
 
 def check_pool(options: WaveOptions) -> None:
@@ -123,16 +134,14 @@ def check_pool(options: WaveOptions) -> None:
             raise EnforcerError(f"{what}='auto' fits waves into a pool, and {err}, {_NUMBER}") from err
 
 
-def choose_offset(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> Waves:
-    """Two waves of a step at the least offset with which they fit into the CPU's pool by the model; logs it.
+def choose_offset(found: MeasuredStep, limit: int) -> Waves:
+    """Two waves of a step at the least offset with which they fit into a pool of so many bytes; logs it.
 
-    Some steps are run and traced for it (`measure_step`). The model and its margins are those of
-    `tfwave.waves.fit.fitting_offset`.
+    The model and its margins are those of `tfwave.waves.fit.fitting_offset`.
 
     Raises:
-        EnforcerError, PassError, GraphError, PlanError: as `WaveChoice.options`.
+        PlanError: they fit at none.
     """
-    found, limit = _measured(step, args, carried)
     offset = fitting_offset(found.training, found.memory, limit, found.others)
     needed = least_room(found.training, found.memory, offset, found.others)
     waves = Waves(graph_print(found.training.step.view), 2, offset, limit, needed)
@@ -140,16 +149,12 @@ def choose_offset(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> W
     return waves
 
 
-def choose_number(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> Waves:
+def choose_number(found: MeasuredStep, limit: int) -> Waves:
     """Two waves as `choose_offset` has them, or one where no gain is expected or two do not fit; logs why.
 
     What is compared is tick-tock with one larger batch in the same memory (`tfwave.waves.verdict.judge_waves`), in
     rounds, as a graph with both waves runs.
-
-    Raises:
-        EnforcerError, PassError, GraphError, PlanError: as `WaveChoice.options`.
     """
-    found, limit = _measured(step, args, carried)
     verdict = judge_waves(found.needs, found.use, limit, Pace.ROUNDS)
     waves = planned_waves(found.training, verdict, found.needs, limit, found.others)
     if waves.count == 1:
@@ -157,13 +162,6 @@ def choose_number(step: TracedStep, args: Any, carried: Sequence[Any] = ()) -> W
     else:
         _log.info("tfwave: waves='auto' is 2, at the offset %s: %s", _told(waves), waves.verdict)
     return waves
-
-
-def _measured(step: TracedStep, args: Any, carried: Sequence[Any]) -> tuple[MeasuredStep, int]:
-    """And the limit of the pool, in bytes."""
-    found = measure_step(step, args, carried)
-    gc.collect()  # the copies of the variables: graphs of functions are cycles
-    return found, pool_limit()
 
 
 def _told(waves: Waves) -> str:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import load_bundle
-from tfwave.cli.colocate_plot import save_colocation_plot
 from tfwave.cli.job_names import job_names
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
@@ -16,6 +15,8 @@ from tfwave.colocate.advice import Advice, advise
 from tfwave.colocate.profile import captured_step
 from tfwave.memory.colocation import WORTH, Colocation, JobStep, Policy
 from tfwave.plan.plan import Plan
+from tfwave.report.drawn.colocation import colocation_figure
+from tfwave.report.drawn.figure import save_figure
 from tfwave.sizes import in_words, parse_size
 
 
@@ -61,8 +62,9 @@ def colocate_command(  # noqa: PLR0913, PLR0917
     found = advise(_steps(bundles, device), parse_size(memory), policy, split)
     if found.plan is not None:
         write_plan(lambda: Plan(groups=found.groups), output, add_to)
-    if plot is not None and found.plan is not None:
-        save_colocation_plot(found.plan, plot)
+    drawn = found.plan
+    if plot is not None and drawn is not None:
+        save_figure(lambda: colocation_figure(drawn), plot)
     if as_json:
         print_json(_document(found))
     else:

@@ -10,6 +10,7 @@ from tfwave.cli.conformance import print_conformance
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, progress_console
 from tfwave.demo.cluster import DemoJob
 from tfwave.demo.model import Replicas, check_device, check_model
+from tfwave.demo.networks import NETWORKS
 from tfwave.demo.run import PAGE, Blocks, DemoResult, result_dict, run_demo
 from tfwave.order.registry import POLICY_NAMES, find_policy
 
@@ -19,9 +20,7 @@ def demo_command(  # noqa: PLR0913, PLR0917
     workers: Annotated[int, typer.Option(min=1, max=4, help="Workers.")] = 2,
     model: Annotated[
         str,
-        typer.Option(
-            help="A model of tf_keras.applications, VGG16Like, AlexNetV2, InceptionV1 or InceptionV2."
-        ),
+        typer.Option(help=f"A model of tf_keras.applications, or {', '.join(NETWORKS)}."),
     ] = "ResNet50",
     image: Annotated[int, typer.Option(min=32, help="Image side, pixels.")] = 224,
     batch: Annotated[int, typer.Option(min=1, help="Images a worker and step.")] = 16,
@@ -83,8 +82,8 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
             (
                 mode,
                 f.steps,
-                milliseconds(f.median_seconds),
-                milliseconds(f.stdev_seconds),
+                _short(f.median_seconds),
+                _short(f.stdev_seconds),
                 f"{f.efficiency_median:.3f}",
                 f"{f.efficiency:.3f}",
                 f"{f.straggler_median:.1%}",
@@ -110,3 +109,8 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
     console.print(
         f"look at '{out / PAGE}' in a browser; report.md beside it has the same facts", soft_wrap=True
     )
+
+
+def _short(seconds: float) -> str:
+    """In ms; from a second on without a fraction, so that the table holds at 80 columns."""
+    return milliseconds(seconds) if seconds < 1 else f"{seconds * 1e3:.0f} ms"

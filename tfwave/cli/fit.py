@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import load_bundle
-from tfwave.cli.fit_plot import save_fit_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, short_device
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_memory
@@ -14,6 +13,8 @@ from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Policy
 from tfwave.offload.question import Question
 from tfwave.plan.sections import memory_dict
+from tfwave.report.drawn.figure import save_figure
+from tfwave.report.drawn.fitted import fit_figure
 from tfwave.sizes import in_words, parse_size
 
 
@@ -62,7 +63,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
     if asked.fit is not None:
         write_plan(asked.plan, output, add_to)
     if plot is not None:
-        save_fit_plot(asked, plot)
+        save_figure(lambda: fit_figure(asked), plot)
     if as_json:
         print_json(_document(asked))
     else:

@@ -8,7 +8,6 @@ import typer
 
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
-from tfwave.cli.memory_plot import save_plot
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
 from tfwave.cli.placement import PlacedStep, placed_step, save_placed_plot, show_placed
 from tfwave.cli.plan_file import PlanOutput, say_written, write_plan
@@ -17,6 +16,8 @@ from tfwave.memory.pool.step import least_pool
 from tfwave.memory.step import StepMemory, Tensor
 from tfwave.offload.placed import placed_section
 from tfwave.plan.plan import Plan
+from tfwave.report.drawn.figure import save_figure
+from tfwave.report.drawn.step import step_figure
 from tfwave.sizes import in_words
 
 
@@ -64,7 +65,7 @@ def memory_command(  # noqa: PLR0913, PLR0917
     if plan is not None or output is not None:
         raise PlanError("--plan and -o are for --placement: give that, too")
     if plot is not None:
-        save_plot(found.memory, plot)
+        save_figure(lambda: step_figure(found.memory), plot)
     if as_json:
         print_json(_document(loaded, found, top))
         return

@@ -7,7 +7,6 @@ from typing import Any
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import CapturedMemory
-from tfwave.cli.memory_plot import new_figure, save_figure
 from tfwave.cli.output import console, print_json, print_table, short_device
 from tfwave.errors import PlanError
 from tfwave.memory.pool.compared import PlacingFigures, compare
@@ -16,9 +15,8 @@ from tfwave.memory.pool.placement import Placed, place_offline
 from tfwave.offload.captured import captured_step
 from tfwave.offload.placed import planned_lives
 from tfwave.plan.io import load_plan
+from tfwave.report.drawn.figure import MEBIBYTE, new_figure, save_figure
 from tfwave.sizes import in_words
-
-_MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
@@ -103,10 +101,10 @@ def _figure(lives: Sequence[Life], placed: Placed, figures: Sequence[PlacingFigu
     axes = figure.subplots()
     for number, (life, (start, end)) in enumerate(zip(lives, placed.spans, strict=True)):
         spans = [(life.born, life.dies - life.born)]
-        where = (start / _MEBIBYTE, (end - start) / _MEBIBYTE)
+        where = (start / MEBIBYTE, (end - start) / MEBIBYTE)
         axes.broken_barh(spans, where, facecolor=f"C{number % 10}", edgecolor="white", linewidth=0.2)
     for each in figures:
-        height = each.pool_bytes / _MEBIBYTE
+        height = each.pool_bytes / MEBIBYTE
         axes.axhline(height, linestyle=":", color="gray")
         axes.annotate(each.placing, (0, height), fontsize=7)
     axes.set(

@@ -6,8 +6,15 @@ from pathlib import Path
 from tfwave.colocate.job import Job
 from tfwave.colocate.pool import Pool
 from tfwave.colocate.results import Results
+from tfwave.memory.colocation import Colocation
 from tfwave.plan.given import GivenPlan
+from tfwave.plan.plan import Plan
+from tfwave.report.drawn.colocation import colocation_figure
 from tfwave.report.page.left import leave_page
+from tfwave.report.told import tell_plan
+from tfwave.runtime.events import Events
+
+_NAME = "colocation"
 
 
 def run(
@@ -41,8 +48,9 @@ def run(
         plan: with these jobs, by their names, or its file: that of an earlier run, or of `tfwave colocate`. A job
             whose step is not what was planned fails, and the others go on.
         wait_seconds: as for `Pool`.
-        report_dir: a directory that gets the plan, if there is one, as ``colocation.plan.json``, and a page of it
-            as ``colocation.html`` (see `tfwave report`); None: none.
+        report_dir: a directory that gets the plan, if there is one, as ``colocation.plan.json``, a page of it as
+            ``colocation.html`` (see `tfwave report`), and for TensorBoard what it says as text and what each job
+            holds in each slot as a picture (with ``tfwave[plot]``); None: none.
 
     Raises:
         EnforcerError: as `Pool`, or a step that is none.
@@ -54,10 +62,18 @@ def run(
     bundles = {handle.name: handle.bundle for handle in handles if handle.bundle is not None}
     planned = pool.plan
     if planned is not None and report_dir is not None:
-        leave_page(Path(report_dir), "colocation", planned)
+        _leave(Path(report_dir), planned)
     return Results(
         {handle.name: handle.result() for handle in handles},
         planned,
         None if planned is None else pool.figures,
         bundles,
     )
+
+
+def _leave(directory: Path, plan: Plan) -> None:
+    leave_page(directory, _NAME, plan)
+    groups, events = plan.groups, Events(directory)
+    drawn = {"memory": lambda: colocation_figure(Colocation.of(groups))} if groups else {}
+    tell_plan(events, _NAME, plan, drawn)
+    events.close()

@@ -2,10 +2,11 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from tfwave.capture.function import FunctionGraph, cut_function
-from tfwave.capture.plan import plan_function
+from tfwave.capture.plan import plan_function, simulated_function
 from tfwave.capture.worker_trace import CostedFunction, function_costs
 from tfwave.distribute.servers import Servers
 from tfwave.errors import EnforcerError
@@ -13,17 +14,26 @@ from tfwave.graph.names import task_of
 from tfwave.plan.fingerprint import first_difference
 from tfwave.plan.plan import Plan
 from tfwave.planner.overlap import StepLoad, choose_steps, step_load
+from tfwave.report.drawn.timeline import timeline_figure
+from tfwave.report.told import Picture
 from tfwave.runtime.job_devices import JobDevices
 
 
 class Draft(NamedTuple):
     """A plan that was made of a trace.
 
-    `steps` is how many a call of the function should make; None: it makes several already.
+    `steps` is how many a call of the function should make; None: it makes several already. `costed` is what was
+    traced; None, if the plan was given.
     """
 
     plan: Plan
     steps: int | None
+    costed: CostedFunction | None = None
+
+    @property
+    def pictures(self) -> dict[str, Picture]:
+        """A step without the plan, and under it, as simulated."""
+        return {} if self.costed is None else {"timeline": partial(_timeline, self.costed, self.plan)}
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ class Drafter:
         """
         costed = function_costs(function, self.servers.stop_trace())
         plan = plan_function(costed, self.policy, self.job.workers)
-        return Draft(plan, None if function.overlaps else choose_steps(self._load(costed)))
+        return Draft(plan, None if function.overlaps else choose_steps(self._load(costed)), costed)
 
     def _load(self, costed: CostedFunction) -> StepLoad:
         function = costed.function
@@ -97,3 +107,10 @@ class Drafter:
                 raise EnforcerError(
                     f"its steps overlap, which needs the hook, and {task} orders by the {enforcer}"
                 )
+
+
+def _timeline(costed: CostedFunction, plan: Plan) -> Any:
+    steps = simulated_function(costed, plan)
+    return timeline_figure(
+        {"unordered, simulated": steps.free.timeline, "ordered, simulated": steps.ordered.timeline}, plan
+    )

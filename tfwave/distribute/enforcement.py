@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tfwave.distribute.judge import Judge, Kept
@@ -10,6 +11,8 @@ from tfwave.distribute.servers import LEASE_SECONDS, Servers
 from tfwave.errors import EnforcerError
 from tfwave.plan.plan import Plan
 from tfwave.report.page.left import leave_page
+from tfwave.report.told import Picture, tell_plan
+from tfwave.runtime.events import Events
 
 _WATCH_SECONDS = 1.0
 _WATCH_SHARE = 0.01
@@ -26,9 +29,13 @@ class Enforcement:
     The schedule's thread alone changes it; `kept` may be called by any.
     """
 
-    def __init__(self, servers: Servers, report_dir: Path | None = None) -> None:
-        """Nothing is in force. What comes into force is written to `report_dir`, too, with a page of it."""
+    def __init__(
+        self, servers: Servers, report_dir: Path | None = None, events: Events | None = None
+    ) -> None:
+        """Nothing is in force. What comes into force is written to `report_dir` and `events`, too."""
         self.plans: dict[str, Plan] = {}
+        self.events = events
+        self._told = 0
         self.judge = Judge()
         self._servers = servers
         self._report_dir = report_dir
@@ -36,8 +43,8 @@ class Enforcement:
         self._next_watch = 0.0
         self._misses = 0
 
-    def put(self, function: str, plan: Plan) -> None:
-        """Put the plan of a function in force.
+    def put(self, function: str, plan: Plan, pictures: Mapping[str, Picture] | None = None) -> None:
+        """Put the plan of a function in force; the pictures are for TensorBoard.
 
         Raises:
             EnforcerError: a server does not answer, or refuses; so do the next two.
@@ -45,6 +52,9 @@ class Enforcement:
         self._install({**self.plans, function: plan})
         if self._report_dir is not None:
             leave_page(self._report_dir, function, plan)
+        if self.events is not None:
+            tell_plan(self.events, function, plan, pictures or {}, self._told)
+            self._told += 1
 
     def take_back(self, function: str) -> None:
         """Let a function go unordered."""

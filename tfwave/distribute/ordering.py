@@ -70,8 +70,9 @@ def order(  # noqa: PLR0913
         trace_steps: for how many steps to measure, and then to trace.
         plan: one of `Schedule.plans` of an earlier run, or its file. The function that it fits, for these workers,
             is ordered by it as soon as it is measured; others are traced and planned.
-        report_dir: a directory that gets each plan as it comes into force, as ``<function>.plan.json``, and a page
-            of it as ``<function>.html`` (see `tfwave report`); None: none.
+        report_dir: a directory that gets each plan as it comes into force, as ``<function>.plan.json``, a page of
+            it as ``<function>.html`` (see `tfwave report`), and for TensorBoard the order as text and a step before
+            and after as a picture, as simulated (with ``tfwave[plot]``); None: none.
 
     Raises:
         EnforcerError: no such strategy, a second time, an unknown policy, or, unless `enforcer` is "auto", servers
@@ -86,7 +87,7 @@ def order(  # noqa: PLR0913
     setattr(strategy, _ATTRIBUTE, schedule)
     try:
         _check_enforcers(servers.enforcers(), enforcer)
-        schedule.start(settings)
+        schedule.start(settings, settings.events())
     except EnforcerError as err:
         if enforcer != "auto":
             delattr(strategy, _ATTRIBUTE)

@@ -19,6 +19,7 @@ from tfwave.distribute.settings import Settings
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.plan.plan import Plan
 from tfwave.runtime.coordinator import StepRun, watched
+from tfwave.runtime.events import Events
 from tfwave.runtime.job_devices import JobDevices
 
 _TICK_SECONDS = 0.1
@@ -33,12 +34,12 @@ _log = logging.getLogger("tfwave")
 class ScheduleRun:
     """From `begin` to `end`. Its thread alone moves functions on; any may ask how far they are."""
 
-    def __init__(self, servers: Servers, job: JobDevices, settings: Settings) -> None:
+    def __init__(self, servers: Servers, job: JobDevices, settings: Settings, events: Events | None) -> None:
         """For the workers of a job, behind these servers."""
         self.settings = settings
         self._servers = servers
         self._drafter = Drafter(servers, settings.policy, job)
-        self._enforcement = Enforcement(servers, settings.report_dir)
+        self._enforcement = Enforcement(servers, settings.report_dir, events)
         self._functions: dict[str, ScheduledFunction] = {}
         self._fresh: deque[Any] = deque()
         self._finished: deque[StepRun] = deque()
@@ -62,6 +63,8 @@ class ScheduleRun:
         self._undo.close()
         self._stopping.set()
         self._thread.join(_STOP_SECONDS)
+        if self.events is not None:
+            self.events.close()
 
     def on_function(self, concrete: Any) -> None:
         """See `Watcher`; so are the next two."""
@@ -84,6 +87,11 @@ class ScheduleRun:
     def plans(self) -> dict[str, Plan]:
         """Those in force, by function."""
         return dict(self._enforcement.plans)
+
+    @property
+    def events(self) -> Events | None:
+        """For TensorBoard, if they are wanted."""
+        return self._enforcement.events
 
     def phases(self) -> dict[str, str]:
         """How far each function has come."""

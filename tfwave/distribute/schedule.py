@@ -8,6 +8,7 @@ from tfwave.distribute.servers import Servers
 from tfwave.distribute.settings import Settings
 from tfwave.errors import EnforcerError
 from tfwave.plan.plan import Plan
+from tfwave.runtime.events import Events
 from tfwave.runtime.job_devices import JobDevices
 
 
@@ -36,6 +37,11 @@ class Schedule:
         return self._run.plans if self._run else {}
 
     @property
+    def events(self) -> Events | None:
+        """Of the run that is under way, for TensorBoard, if they are wanted."""
+        return self._run.events if self._run else None
+
+    @property
     def phases(self) -> dict[str, str]:
         """How far each function has come."""
         return self._run.phases() if self._run else {}
@@ -53,8 +59,8 @@ class Schedule:
             raise EnforcerError("the schedule is stopped: start it before the figures are asked for")
         return self._run.figures()
 
-    def start(self, settings: Settings) -> None:
-        """Begin anew: forget all plans, measure, trace, plan.
+    def start(self, settings: Settings, events: Events | None = None) -> None:
+        """Begin anew: forget all plans, measure, trace, plan; what comes into force is told by `events`.
 
         Raises:
             EnforcerError: a server does not answer.
@@ -63,7 +69,7 @@ class Schedule:
         self.stop()
         self._servers.install({})
         self._servers.announce()
-        run = ScheduleRun(self._servers, self._job, settings)
+        run = ScheduleRun(self._servers, self._job, settings, events)
         run.begin(self._coordinator)
         self._run = run
 

@@ -118,7 +118,7 @@ class ScheduledFunction:
         self._enter(Phase.OFF)
 
     def _order(self, draft: Draft) -> None:
-        self.enforcement.put(self.name, draft.plan)
+        self.enforcement.put(self.name, draft.plan, draft.pictures)
         self._enter(Phase.ORDERED)
 
     def _settle(self) -> None:

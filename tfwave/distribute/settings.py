@@ -6,13 +6,14 @@ from pathlib import Path
 from tfwave.errors import EnforcerError
 from tfwave.order.registry import find_policy
 from tfwave.plan.plan import Plan
+from tfwave.runtime.events import Events
 
 
 @dataclass(frozen=True)
 class Settings:
     """A policy's name, for how many steps of each worker to measure, then to trace, and what is planned already.
 
-    Plans that come into force, and their pages, are written to `report_dir`; None: nowhere.
+    Plans that come into force, their pages and TensorBoard events are written to `report_dir`; None: nowhere.
 
     Raises:
         TfwaveError: an unknown policy, or no step.
@@ -22,6 +23,10 @@ class Settings:
     trace_steps: int = 5
     plan: Plan | None = None
     report_dir: Path | None = None
+
+    def events(self) -> Events | None:
+        """A new events file in `report_dir`."""
+        return None if self.report_dir is None else Events(self.report_dir)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be planned with."""

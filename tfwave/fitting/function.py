@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tfwave.capture.call import traced_function
@@ -12,6 +13,10 @@ from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.question import Question
 from tfwave.passes.registry import find_pass
 from tfwave.plan.plan import Plan
+from tfwave.report.drawn.fitted import fit_figure
+from tfwave.report.page.left import leave_page
+from tfwave.report.told import tell_plan
+from tfwave.runtime.events import Events
 from tfwave.runtime.live.batches import kind_of
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.live.instances import FunctionInstance
@@ -30,9 +35,13 @@ _log = logging.getLogger("tfwave")
 class FittedFunction:
     """Calls a `tf.function`, in a memory that its step would not keep to; made by `fit_memory`."""
 
-    def __init__(self, step: Any, limit: int, sample_rows: int | None) -> None:
+    def __init__(
+        self, step: Any, limit: int, sample_rows: int | None, report_dir: Path | None = None
+    ) -> None:
         """Nothing is traced before the first call."""
         self._step, self._limit, self._sample_rows = step, limit, sample_rows
+        self._report_dir = report_dir
+        self._events = None if report_dir is None else Events(report_dir)
         self._instances: dict[tuple[str, ...], FunctionInstance] = {}
         self._plans: dict[tuple[str, ...], Plan] = {}
 
@@ -40,6 +49,11 @@ class FittedFunction:
     def plans(self) -> Mapping[tuple[str, ...], Plan]:
         """How the step fits, by shape and type of what it was called with."""
         return dict(self._plans)
+
+    @property
+    def events(self) -> Events | None:
+        """For TensorBoard; None without a `report_dir`."""
+        return self._events
 
     @property
     def figures(self) -> StashFigures:
@@ -86,11 +100,23 @@ class FittedFunction:
             in_words(question.usable),
             (section.seconds - section.plain_seconds) * 1e3,
         )
-        return question.plan()
+        plan = question.plan()
+        self._leave(f"fitted_{rows}_rows", plan, question)
+        return plan
+
+    def _leave(self, name: str, plan: Plan, question: Question) -> None:
+        if self._report_dir is None or self.events is None:
+            return
+        leave_page(self._report_dir, name, plan)
+        tell_plan(self.events, name, plan, {"memory": lambda: fit_figure(question)}, len(self._plans))
 
 
 def fit_memory(
-    step: Any, limit: str | int | None = None, *, sample_rows: int | None = None
+    step: Any,
+    limit: str | int | None = None,
+    *,
+    sample_rows: int | None = None,
+    report_dir: str | Path | None = None,
 ) -> FittedFunction:
     """A training step that keeps to a limit of the CPU's pool: call what this returns in the place of `step`.
 
@@ -110,6 +136,9 @@ def fit_memory(
         limit: bytes that all may hold in the pool, or with a unit, such as ``"512MiB"``; that of the pool, if
             nothing says otherwise.
         sample_rows: how many rows of the first batch are traced; all, if nothing says otherwise.
+        report_dir: a directory that gets each plan as it is made, as ``fitted_<rows>_rows.plan.json``, a page of it
+            as ``fitted_<rows>_rows.html`` (see `tfwave report`), and for TensorBoard what it says as text and what
+            a step holds, as it is and fitted, as a picture (with ``tfwave[plot]``); None: none.
 
     Raises:
         EnforcerError: the step is no `tf.function`, the pool has no limit, or a number is out of range.
@@ -126,7 +155,7 @@ def fit_memory(
             f"a limit of {in_words(wanted)} in a pool of {in_words(pool)}: give more than 0, and no more than that"
         )
     load_stash_ops()
-    return FittedFunction(step, wanted, sample_rows)
+    return FittedFunction(step, wanted, sample_rows, None if report_dir is None else Path(report_dir))
 
 
 def _at(captured: CapturedStep, times: float) -> CapturedStep:

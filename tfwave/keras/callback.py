@@ -11,7 +11,7 @@ from tfwave.distribute.settings import Settings
 from tfwave.errors import TfwaveError
 from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
-from tfwave.keras.report import TrainingReport
+from tfwave.keras.report import tell_epoch
 
 _log = logging.getLogger("tfwave")
 
@@ -35,8 +35,8 @@ class ScheduleCallback(Hooks):
         Args:
             policy: as in `tfwave.distribute.order`.
             trace_steps: as in `tfwave.distribute.order`.
-            report_dir: where to write TensorBoard events (figures as scalars, step times as histograms, orders as
-                text), and plans and their pages as `tfwave.distribute.order` does; None: nowhere.
+            report_dir: where to write TensorBoard events (figures of each epoch as scalars, step times as
+                histograms) besides what `tfwave.distribute.order` writes there; None: nowhere.
 
         Raises:
             TfwaveError: an unknown policy, or no step to trace.
@@ -44,7 +44,6 @@ class ScheduleCallback(Hooks):
         super().__init__()
         directory = None if report_dir is None else Path(report_dir)
         self._settings = Settings(policy, trace_steps, report_dir=directory)
-        self._report: TrainingReport | None = None
         self._schedule: Schedule | None = None
         self._before: Settings | None = None
         self._frame: FitFrame | None = None
@@ -61,10 +60,8 @@ class ScheduleCallback(Hooks):
             self._restore()
             schedule = schedule_of(self.model.distribute_strategy)
             before = schedule.settings
-            schedule.start(self._settings)
+            schedule.start(self._settings, self._settings.events())
             self._schedule, self._before = schedule, before
-            directory = self._settings.report_dir
-            self._report = None if directory is None else TrainingReport(directory)
             self._frame = FitFrame.of_caller(on_end=self._restore)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -74,8 +71,8 @@ class ScheduleCallback(Hooks):
         figures = self._schedule.figures()
         if logs is not None:
             logs.update(figures.logs())
-        if self._report is not None:
-            self._report.add(epoch, figures, self._schedule.plans)
+        if self._schedule.events is not None:
+            tell_epoch(self._schedule.events, epoch, figures)
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave the strategy as it was."""
@@ -88,14 +85,12 @@ class ScheduleCallback(Hooks):
                 self._frame.release()
             if self._schedule is not None:
                 self._hand_back(self._schedule)
-            self._frame = self._schedule = self._report = None
+            self._frame = self._schedule = None
 
     def _hand_back(self, schedule: Schedule) -> None:
-        if self._report is not None:
-            self._report.close()
         try:
             schedule.stop()
             if self._before is not None:
-                schedule.start(self._before)
+                schedule.start(self._before, self._before.events())
         except TfwaveError as err:
             _log.warning("tfwave: the strategy's own schedule does not start again: %s", err)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any
 
 from tfwave.fitting.function import FittedFunction, fit_memory
@@ -22,17 +23,25 @@ class FitMemoryCallback(Hooks):
     function is as it was before.
     """
 
-    def __init__(self, limit: str | int | None = None, *, sample_rows: int | None = None) -> None:
+    def __init__(
+        self,
+        limit: str | int | None = None,
+        *,
+        sample_rows: int | None = None,
+        report_dir: str | Path | None = None,
+    ) -> None:
         """Say what all may hold in the pool, and how much of a batch is traced.
 
         Args:
             limit: bytes, or with a unit, such as ``"512MiB"``; that of the pool, if nothing says otherwise.
             sample_rows: how many rows of a batch are traced; all, if nothing says otherwise. These must fit as they
                 are; bytes and seconds are taken to grow with the rows, but for gradients and scratch.
+            report_dir: where to write TensorBoard events (what went to the host and back in each epoch as scalars)
+                besides what `tfwave.fit_memory` writes there; None: nowhere.
         """
         super().__init__()
-        self._limit, self._sample_rows = limit, sample_rows
-        self._stand_in = StandIn[_FittedSteps](on_end=self._keep_plans)
+        self._step_options = {"limit": limit, "sample_rows": sample_rows, "report_dir": report_dir}
+        self._stand_in = StandIn[_FittedSteps](on_end=self._end)
         self._plans: Mapping[tuple[str, ...], Plan] = {}
 
     @property
@@ -55,30 +64,56 @@ class FitMemoryCallback(Hooks):
         """
         del logs
         check_one_step(self.model)
-        self._stand_in.put(self.model, lambda: _FittedSteps(self.model, self._limit, self._sample_rows))
+        self._stand_in.put(self.model, lambda: _FittedSteps(self.model, self._step_options))
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Tell what the epoch has moved."""
+        del logs
+        steps = self._stand_in.steps
+        if steps is not None:
+            steps.tell(epoch)
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave the model as it was."""
         del logs
         self._stand_in.take_back()
 
-    def _keep_plans(self, steps: "_FittedSteps") -> None:
+    def _end(self, steps: "_FittedSteps") -> None:
         self._plans = steps.plans
+        steps.close()
 
 
 class _FittedSteps:
     """Takes the place of `model.train_function`: an iterator of batches goes in, logs come out."""
 
-    def __init__(self, model: Any, limit: str | int | None, sample_rows: int | None) -> None:
+    def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
         tensorflow: Any = __import__("tensorflow")
         self._model = model
         step = tensorflow.function(partial(_with_loss, model), autograph=False)
-        self._fitted: FittedFunction = fit_memory(step, limit, sample_rows=sample_rows)
+        self._fitted: FittedFunction = fit_memory(step, **options)
+        self._moved = stash_figures()
         self._is_built = False
 
     @property
     def plans(self) -> Mapping[tuple[str, ...], Plan]:
         return self._fitted.plans
+
+    def tell(self, epoch: int) -> None:
+        events, before, now = self._fitted.events, self._moved, stash_figures()
+        self._moved = now
+        if events is None:
+            return
+        for way, old, new in (("out", before.out, now.out), ("back", before.back, now.back)):
+            events.scalar(f"tfwave/stash_{way}_bytes", new.bytes - old.bytes, epoch)
+            events.scalar(
+                f"tfwave/stash_{way}_waited_seconds", new.waited_seconds - old.waited_seconds, epoch
+            )
+        events.scalar("tfwave/stash_high_water_bytes", now.high_water_bytes, epoch)
+        events.flush()
+
+    def close(self) -> None:
+        if self._fitted.events is not None:
+            self._fitted.events.close()
 
     def __call__(self, iterator: Iterator[Any]) -> Any:
         """Train on a batch.

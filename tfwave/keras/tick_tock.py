@@ -1,9 +1,11 @@
 """Wavelet's tick-tock training as a callback for `fit`."""
 
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from tfwave.capture.wave_choice import WaveChoice
+from tfwave.capture.wave_choice import MeasuredStep, WaveChoice
 from tfwave.errors import TfwaveError
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.layer_devices import LayerDevices
@@ -12,8 +14,14 @@ from tfwave.keras.wave_ready import check_waves
 from tfwave.keras.wave_steps import WaveSteps
 from tfwave.plan.given import GivenPlan
 from tfwave.plan.plan import Plan
+from tfwave.report.drawn.step import step_figure
+from tfwave.report.page.left import leave_page
+from tfwave.report.told import tell_plan
+from tfwave.runtime.events import Events
 from tfwave.runtime.waves.options import Number, Offset, WaveOptions
 from tfwave.runtime.waves.state import WaveState
+
+_NAME = "waves"
 
 
 class TickTockCallback(Hooks):
@@ -57,7 +65,7 @@ class TickTockCallback(Hooks):
        further waves lie on other devices than those of wave 0, which stay where they are when `fit` ends.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         waves: Number | None = None,
         average: str = "wave",
@@ -65,6 +73,7 @@ class TickTockCallback(Hooks):
         *,
         plan: GivenPlan | None = None,
         devices: Mapping[str, str] | None = None,
+        report_dir: str | Path | None = None,
     ) -> None:
         """Say how many waves, and what they average.
 
@@ -77,6 +86,9 @@ class TickTockCallback(Hooks):
                 Where the model's step is not the one that was planned, `fit` raises a `PlanError`.
             devices: of layers, by their names, where the model is to lie on several (``{"front": "CPU:0", ...}``);
                 with ``average="batch"``, and at most as many waves as devices, which are the default. See point 10.
+            report_dir: a directory that gets what is "auto", once it is chosen, as ``waves.plan.json``, a page of
+                it as ``waves.html`` (see `tfwave report`), and for TensorBoard what it says as text and what a step
+                holds alone, and where the second wave begins, as a picture (with ``tfwave[plot]``); None: none.
 
         Raises:
             TfwaveError: `devices` are less than two, or not there, or beside an offset, a plan or "auto".
@@ -91,7 +103,8 @@ class TickTockCallback(Hooks):
             self._options = WaveOptions.given(waves, average, offset, plan)
         else:
             self._options = self._devices.options(waves, average, offset, plan)
-        self._choice = WaveChoice(self._options)
+        told = None if report_dir is None else partial(_tell, Path(report_dir))
+        self._choice = WaveChoice(self._options, told)
         self._state = WaveState()
         self._trained: Any = None
         self._stand_in = StandIn[WaveSteps]()
@@ -139,3 +152,13 @@ class TickTockCallback(Hooks):
         """Leave the model as it was."""
         del logs
         self._stand_in.take_back()
+
+
+def _tell(directory: Path, plan: Plan, found: MeasuredStep) -> None:
+    leave_page(directory, _NAME, plan)
+    waves, events = plan.waves, Events(directory)
+    marks: dict[str, float] = {}
+    if waves is not None and waves.count > 1:
+        marks["the second wave begins"] = found.second_begins(waves.offset)
+    tell_plan(events, _NAME, plan, {"memory": lambda: step_figure(found.memory, marks)})
+    events.close()

@@ -15,7 +15,7 @@ from tfwave.order.bounds import Bounds, carriers, find_bounds
 from tfwave.plan.plan import ChannelOrder
 from tfwave.planner.workers import busiest_server
 from tfwave.sim.simulate import ChannelRule, ranks_of
-from tfwave.sim.steps import Sending, StepTimes, simulate_steps
+from tfwave.sim.steps import Sending, SimulatedSteps, StepTimes, simulate_steps
 from tfwave.sim.stock import stock_disciplines, stock_ranks
 
 
@@ -59,21 +59,36 @@ def forecast(
         MissingCost: a cost is not known in a task that an order speaks of; names it.
         PlanError: an order waits for itself.
     """
-    costs = _free_elsewhere(network.costs, {home_of(order.channel.destination) for order in orders})
-    rules = [ChannelRule(o.channel, o.discipline, tuple(t.key for t in o.transfers)) for o in orders]
-    planned = stock_disciplines(transfers) | {rule.channel: rule.discipline for rule in rules}
-    sending = Sending(planned, ranks_of(transfers, rules))
-    stock = stock_ranks(transfers, network.seen)
-    found = simulate_steps(Transfers(tuple(transfers), ()), costs, network.cluster, sending, stock)
+    found = simulated(transfers, network, orders)
     served = workers * max(busiest_server(view, transfers, network)) if workers > 1 else 0.0
     least = max(served, network.machine_seconds)
     return Forecast(
         max(least, found.ordered.seconds),
         tuple(max(least, seconds) for seconds in found.unordered),
         _wire_seconds(transfers, network),
-        find_bounds(view, transfers, costs, network.cluster),
+        find_bounds(view, transfers, _known_costs(network, orders), network.cluster),
         served,
     )
+
+
+def simulated(
+    transfers: Sequence[Transfer], network: Network, orders: Sequence[ChannelOrder]
+) -> SimulatedSteps:
+    """The steps of a forecast, on their own: no other worker slows them.
+
+    Raises:
+        MissingCost, PlanError: as `forecast`.
+    """
+    rules = [ChannelRule(o.channel, o.discipline, tuple(t.key for t in o.transfers)) for o in orders]
+    planned = stock_disciplines(transfers) | {rule.channel: rule.discipline for rule in rules}
+    sending = Sending(planned, ranks_of(transfers, rules))
+    stock = stock_ranks(transfers, network.seen)
+    costs = _known_costs(network, orders)
+    return simulate_steps(Transfers(tuple(transfers), ()), costs, network.cluster, sending, stock)
+
+
+def _known_costs(network: Network, orders: Sequence[ChannelOrder]) -> Costs:
+    return _free_elsewhere(network.costs, {home_of(order.channel.destination) for order in orders})
 
 
 def _free_elsewhere(costs: Costs, homes: Collection[str]) -> Costs:

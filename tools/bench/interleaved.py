@@ -57,14 +57,17 @@ def forecast_against(blocks: Blocks, mode: str, stock: float, seconds: float) ->
 
 
 def figures(blocks: Blocks, baseline: str, wire: float) -> dict[str, dict[str, object]]:
-    """Of each mode. The ratio to the baseline is that of the two blocks of a repeat; the median of them."""
+    """Of each mode. The ratio to the baseline is that of the two blocks of a repeat; the median of them.
+
+    One step alone has no deviation: None.
+    """
     medians = {mode: [statistics.median(block) for block in of_mode] for mode, of_mode in blocks.items()}
     steps = {mode: [t for block in of_mode for t in block] for mode, of_mode in blocks.items()}
     return {
         mode: {
             "steps": len(times),
             "median_seconds": statistics.median(times),
-            "stdev_seconds": statistics.stdev(times),
+            "stdev_seconds": statistics.stdev(times) if len(times) > 1 else None,
             "over_wire": statistics.median(times) / wire,
             f"paired_ratio_to_{baseline}": statistics.median(
                 mine / theirs for mine, theirs in zip(medians[mode], medians[baseline], strict=True)

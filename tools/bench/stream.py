@@ -6,6 +6,9 @@ the other; `offload`, several at once, each made to fit into its share (`tfwave.
 process of its own, whose time counts from when TensorFlow is there: also what it takes to measure and to plan.
 Each training computes what it does alone, bit by bit, or no result is printed.
 
+The memory is such that it binds: by what a traced step of each model holds, it has room for the largest training
+alone, but not for as many of them as go beside each other, and is half way between.
+
     tools/bench/stream.py --steps 8        to see that it works: minutes
     tools/bench/stream.py                  to be recorded: half an hour, and a quiet machine
 """
@@ -32,16 +35,26 @@ WAY_SECONDS = 1800.0
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, object]:
+    held = _asked({"batch": arguments.batch})
+    limit = binding_limit(held, arguments.beside) if arguments.limit is None else parse_size(arguments.limit)
+    request = {"limit": limit, "batch": arguments.batch, "steps": arguments.steps, "beside": arguments.beside}
     trials = run_interleaved(
-        {way: lambda w=way: _trial(w, arguments) for way in arguments.ways}, arguments.repeats
+        {way: lambda w=way: _asked({"way": w, **request}) for way in arguments.ways}, arguments.repeats
     )
     return {
         "settings": vars(arguments),
         "load": os.getloadavg(),
+        "held_bytes": held,
+        "limit_bytes": limit,
         "trainings": len(trainings(arguments.steps)),
         "steps": sum(training.steps for training in trainings(arguments.steps)),
         "ways": against(trials),
     }
+
+
+def binding_limit(held: Mapping[str, int], beside: int) -> int:
+    """Half way from what the largest training holds to what as many of it hold that go beside each other."""
+    return max(held.values()) * (1 + beside) // 2
 
 
 def against(trials: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, object]]:
@@ -81,14 +94,7 @@ def _gain(before: Sequence[float], after: Sequence[float]) -> float:
     return statistics.median(one / other for one, other in zip(before, after, strict=True))
 
 
-def _trial(way: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    request = {
-        "way": way,
-        "limit": parse_size(arguments.limit),
-        "batch": arguments.batch,
-        "steps": arguments.steps,
-        "beside": arguments.beside,
-    }
+def _asked(request: Mapping[str, Any]) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", MODULE, json.dumps(request)],
         stdout=subprocess.PIPE,
@@ -105,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--limit", default="640MiB", help="of the pool")
+    add("--limit", help="of the pool, as '640MiB'; by default such that it binds")
     add("--batch", type=int, default=32)
     add("--steps", type=int, default=100, help="of the longest trainings")
     add("--beside", type=int, default=2, help="trainings at once, where it is not one")

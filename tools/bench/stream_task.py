@@ -3,6 +3,8 @@
 Its only argument is a JSON object: {"way", "limit": bytes, "batch", "steps", "beside": trainings at once}. It
 prints another: {"seconds": of all, "ends": {name: seconds from the beginning}, "losses": {name: [hex]},
 "peak": bytes, "alone": [those that could not be made to fit beside others], "waited": groups that waited for room}.
+
+With {"batch"} alone it prints what a step of each model holds at most, traced in a pool that does not bind: bytes.
 """
 
 import gc
@@ -15,18 +17,23 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 import tfwave.colocate
+from tfwave.bundle.bundle import Bundle
+from tfwave.bundle.memory import captured_memory
 from tfwave.colocate import Job, Pool
 from tfwave.errors import PlanError
 from tools.bench.limited_models import IMAGE, MODELS, MadeBefore, Network
-from tools.bench.stream_jobs import WAYS, Training, trainings
+from tools.bench.stream_jobs import RATES, SEARCHED, WAYS, Training, trainings
 
 FIT_SLOWED_AT_MOST = 0.5
 DEVICE = "CPU:0"
+AMPLE = "2GiB"
+"""A pool in which each model has room."""
 SAMPLED = 4
 """Of so many rows one is traced where a step is made to fit: a whole batch has no room beside others."""
 
@@ -179,17 +186,35 @@ def both(search: Search) -> None:
 RUN: dict[str, Callable[[Search], None]] = dict(zip(WAYS, (in_turn, offloaded, colocated, both), strict=True))
 
 
+def held(batch: int) -> dict[str, int]:
+    """Of each model, the most bytes that a step holds."""
+    tfwave.colocate.limit_memory(AMPLE)
+    images = _images(batch)
+    return {
+        model: captured_memory(_captured(Training(model, model, RATES[0], 1), images)).memory.profile.peak
+        for model in SEARCHED
+    }
+
+
+def _captured(training: Training, images: np.ndarray) -> Bundle:
+    with TemporaryDirectory() as directory:
+        return tfwave.capture_function(step_of(training), images, out=directory, steps=2, warmup=2)
+
+
+def _images(batch: int) -> np.ndarray:
+    return np.random.default_rng(1).random((batch, IMAGE, IMAGE, 3), np.float32)
+
+
 def run(way: str, limit: int, batch: int, steps: int, beside: int) -> dict[str, object]:
     """All trainings, in a way."""
     tfwave.colocate.limit_memory(limit)
     import tensorflow as tf
 
-    images = np.random.default_rng(1).random((batch, IMAGE, IMAGE, 3), np.float32)
     waiting: SimpleQueue[Training] = SimpleQueue()
     for training in trainings(steps):
         waiting.put(training)
     tf.config.experimental.reset_memory_stats(DEVICE)  # the pool was all in use once, to be of one piece
-    search = Search(waiting, images, beside)
+    search = Search(waiting, _images(batch), beside)
     RUN[way](search)
     return {
         "seconds": time.monotonic() - search.begin,
@@ -202,5 +227,6 @@ def run(way: str, limit: int, batch: int, steps: int, beside: int) -> dict[str, 
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(**json.loads(sys.argv[1]))), flush=True)
+    request = json.loads(sys.argv[1])
+    print(json.dumps(run(**request) if "way" in request else held(**request)), flush=True)
     os._exit(0)

@@ -283,7 +283,7 @@ VIEWS: dict[str, tuple[View, ...]] = {
             f"{POOL}",
             "ways/*",
             (
-                "settings.limit",
+                "limit_bytes:bytes",
                 "mode",
                 "makespan_seconds:seconds",
                 "mean_completion_seconds:seconds",

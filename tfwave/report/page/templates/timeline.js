@@ -40,7 +40,7 @@ function drawTimeline(section, { modes, lanes, names, bars }) {
       tooltip: { confine: true, formatter: ({ dataIndex }) => told(own[dataIndex]) },
       xAxis: {
         type: "value", min: 0, max: end, name: "ms", nameLocation: "middle", nameGap: 22,
-        axisLabel: { formatter: (micros) => (micros / 1000).toFixed(end < 1e4 ? 2 : 1), hideOverlap: true },
+        axisLabel: { formatter: (micros) => (micros / 1000).toFixed(end < 1e4 ? 2 : end < 1e6 ? 1 : 0), hideOverlap: true },
       },
       yAxis: {
         type: "category", inverse: true, data: shown.map((i) => `${lanes[i].mode}${narrow ? ": " : "\n"}${lanes[i].name}`),

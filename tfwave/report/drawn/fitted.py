@@ -1,31 +1,23 @@
-"""What a step holds, plain and made to fit, as a picture."""
+"""What a step holds, plain and made to fit."""
 
-from pathlib import Path
 from typing import Any
 
-from tfwave.cli.memory_plot import new_figure, save_figure
-from tfwave.cli.output import short_device
+from tfwave.graph.names import short_device
 from tfwave.offload.curve import MemoryCurve, fitted_curve, plain_curve
 from tfwave.offload.layout import Bytes
 from tfwave.offload.question import Question
+from tfwave.report.drawn.figure import MEBIBYTE, new_figure
 from tfwave.sizes import in_words
 
-_MEBIBYTE = 2**20
 
-
-def save_fit_plot(asked: Question, path: Path) -> None:
-    """Draw what a step holds, op after op: with all kept and fitted, what is away meanwhile, and the limit.
+def fit_figure(asked: Question) -> Any:
+    """What a step holds, op after op: with all kept and fitted, what is away meanwhile, and the limit.
 
     Of a step that does not fit, what it holds with all kept.
 
     Raises:
-        TfwaveError: neither .png nor .svg, or the file cannot be written.
         EnvironmentUnsupported: matplotlib is not installed.
     """
-    save_figure(lambda: _figure(asked), path)
-
-
-def _figure(asked: Question) -> Any:
     figure = new_figure()
     axes = figure.subplots()
     if asked.fit is not None:
@@ -33,7 +25,7 @@ def _figure(asked: Question) -> Any:
     plain = plain_curve(asked.captured.step)
     label = f"all kept, peak {in_words(int(plain.max(initial=0)))}"
     _draw_line(axes, plain, color="black", linewidth=0.8, label=label)
-    axes.axhline(asked.limit / _MEBIBYTE, linestyle="--", color="red", label=f"limit {in_words(asked.limit)}")
+    axes.axhline(asked.limit / MEBIBYTE, linestyle="--", color="red", label=f"limit {in_words(asked.limit)}")
     device = short_device(asked.captured.step.device)
     title = f"what a step holds on {device}, op after op"
     axes.set(xlabel="ops that have run", ylabel="MiB", title=title, xlim=(0, len(plain)), ylim=(0, None))
@@ -66,4 +58,4 @@ def _draw_line(axes: Any, held: Bytes, **options: Any) -> None:
 
 def _steps(held: Bytes) -> list[float]:
     """In MiB; the last value once more, where its op ends."""
-    return [each / _MEBIBYTE for each in [*held.tolist(), held[-1]]]
+    return [each / MEBIBYTE for each in [*held.tolist(), held[-1]]]

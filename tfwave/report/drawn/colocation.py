@@ -1,37 +1,29 @@
-"""The plan of co-located jobs as a picture."""
+"""The plan of co-located jobs."""
 
 from collections.abc import Iterator
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
-from tfwave.cli.memory_plot import new_figure, save_figure
 from tfwave.memory.colocation import Colocation
 from tfwave.plan.groups import nothing_done
+from tfwave.report.drawn.figure import MEBIBYTE, new_figure
 
-_MEBIBYTE = 2**20
 
-
-def save_colocation_plot(plan: Colocation, path: Path) -> None:
-    """Draw what each job holds in each slot, one above the other, at most, and the limit.
+def colocation_figure(plan: Colocation) -> Any:
+    """What each job holds in each slot, one above the other, at most, and the limit.
 
     Raises:
-        TfwaveError: neither .png nor .svg, or the file cannot be written.
         EnvironmentUnsupported: matplotlib is not installed.
     """
-    save_figure(lambda: _figure(plan), path)
-
-
-def _figure(plan: Colocation) -> Any:
     figure = new_figure()
     axes = figure.subplots()
     slots = list(range(len(plan.slots)))
     below = [0.0] * len(slots)
     for job, held in _held(plan):
-        mebibytes = [each / _MEBIBYTE for each in held]
+        mebibytes = [each / MEBIBYTE for each in held]
         axes.bar(slots, mebibytes, bottom=below, width=1.0, align="edge", label=job, edgecolor="white")
         below = [sum(both) for both in zip(below, mebibytes, strict=True)]
-    limit = plan.limit_bytes / _MEBIBYTE
+    limit = plan.limit_bytes / MEBIBYTE
     axes.axhline(limit, linestyle="--", color="black", label=f"limit {limit:.1f} MiB")
     axes.set(xlabel="slot", ylabel="MiB", title="what each job holds at most", ylim=(0, None))
     axes.xaxis.get_major_locator().set_params(integer=True)

@@ -1,0 +1,1 @@
+"""Pictures of what was decided and measured, by matplotlib, which nothing else here needs."""
