@@ -1,7 +1,8 @@
 """Processes that have TensorFlow imported already: one imports it, once, and all others are forked from that.
 
 A fork is as much a process of its own as one that was started anew: nothing of TensorFlow runs before it. What
-must do something before TensorFlow is imported, or shows how a command starts, is started anew.
+must do something before TensorFlow is imported, or shows how a command starts, is started anew. What TensorFlow
+reads from the environment while it is imported has a server for each of its values.
 """
 
 import atexit
@@ -24,6 +25,7 @@ from typing import Any, TextIO
 ROOT = Path(__file__).parent.parent
 NUMBER = struct.Struct("i")
 MOST_BYTES = 1 << 17
+READ_AT_IMPORT = "TF_ENABLE_ONEDNN_OPTS"
 
 
 class Forked:
@@ -41,7 +43,8 @@ class Forked:
         self.returncode: int | None = None
         its = [its_in, its_out, its_err, its_status]
         request = {"module": module, "arguments": arguments, "environment": dict(environment)}
-        socket.send_fds(_fork_server(), [json.dumps(request).encode()], its)
+        server = _fork_server(environment.get(READ_AT_IMPORT))
+        socket.send_fds(server, [json.dumps(request).encode()], its)
         for descriptor in its:
             os.close(descriptor)
         self.pid = self._told()
@@ -82,12 +85,14 @@ class Forked:
 
 
 @cache
-def _fork_server() -> socket.socket:
-    """What asks this process's fork server, which ends with it."""
+def _fork_server(read_at_import: str | None) -> socket.socket:
+    """What asks this process's fork server of that environment, which ends with it."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         command = [sys.executable, "-m", "tests.fork_server", str(its.fileno())]
         variables = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        variables.pop(READ_AT_IMPORT, None)
+        variables |= {} if read_at_import is None else {READ_AT_IMPORT: read_at_import}
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [its.fileno()]}
         server = subprocess.Popen(command, env=variables, **pipes)
 
