@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,19 @@ def said_by(module: str, *arguments: str, seconds: float = PROCESS_SECONDS) -> d
 
 def said_in_pool(mebibytes: int, module: str, *arguments: str, **variables: str) -> dict[str, Any]:
     """What a process prints that has TensorFlow already, and a pool of so many MiB."""
-    return json.loads(printed_in_pool(mebibytes, module, *arguments, **variables))
+    return json.loads(printed_in_pool(mebibytes, module, *arguments, variables=variables))
 
 
-def printed_in_pool(mebibytes: int, module: str, *arguments: str, ends: int = 0, **variables: str) -> str:
+def printed_in_pool(
+    mebibytes: int, module: str, *arguments: str, ends: int = 0, variables: Mapping[str, str] | None = None
+) -> str:
     """Its output as it is; `ends`: the exit status, or minus the signal that must end it.
 
     TensorFlow reads the limit when it makes the pool, which is after the fork. A program that asks for another
     limit than the one given is refused by `limit_memory` itself.
     """
     pool = cpu_variables(AllocatorSettings(mebibytes << 20))
-    process = Forked(module, arguments, _environment() | pool | variables, stderr=True)
+    process = Forked(module, arguments, _environment() | pool | dict(variables or {}), stderr=True)
     try:
         out, errors = process.communicate(PROCESS_SECONDS)
     finally:
