@@ -2,7 +2,8 @@
 
 So is what most of them need of tfwave. A fork is as much a process of its own as one that was started anew: nothing
 of TensorFlow or gRPC runs before it. What must do something before TensorFlow is imported, or shows how a command
-starts, is started anew.
+starts, is started anew. What TensorFlow reads from the environment while it is imported has a server for each of its
+values.
 """
 
 import atexit
@@ -33,6 +34,7 @@ ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 IMPORTED = ("tensorflow", "tfwave.distribute", "tfwave.keras", "tfwave.runtime.server")
+READ_AT_IMPORT = "TF_ENABLE_ONEDNN_OPTS"
 
 
 class Forked:
@@ -50,7 +52,8 @@ class Forked:
         self.returncode: int | None = None
         its = [its_in, its_out, its_err, its_status]
         request = {"module": module, "arguments": arguments, "environment": dict(environment)}
-        socket.send_fds(_fork_server(), [json.dumps(request).encode()], its)
+        server = _fork_server(environment.get(READ_AT_IMPORT))
+        socket.send_fds(server, [json.dumps(request).encode()], its)
         for descriptor in its:
             os.close(descriptor)
         self.pid = self._told()
@@ -94,12 +97,14 @@ class Forked:
 
 
 @cache
-def _fork_server() -> socket.socket:
-    """What asks this process's fork server, which ends with it."""
+def _fork_server(read_at_import: str | None) -> socket.socket:
+    """What asks this process's fork server of that environment, which ends with it."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         command = [sys.executable, "-m", "tests.fork_server", str(its.fileno())]
         variables = {**os.environ, **ENVIRONMENT}
+        variables.pop(READ_AT_IMPORT, None)
+        variables |= {} if read_at_import is None else {READ_AT_IMPORT: read_at_import}
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "pass_fds": [its.fileno()]}
         server = subprocess.Popen(command, env=variables, **pipes)
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.faults.conftest import SHORT
 from tests.faults.ledger import WENT_ON, Ledger, Outcome
-from tests.numerics.test_colocate import PROCESS_SECONDS, said_by
+from tests.numerics.processes import PROCESS_SECONDS, said_by
 
 pytestmark = pytest.mark.tensorflow
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tfwave
-from tests.numerics.test_colocate import said_by
+from tests.numerics.processes import said_in_pool
 from tfwave.errors import EnforcerError
 from tfwave.keras import TickTockCallback
 from tfwave.sizes import in_words
@@ -22,7 +22,7 @@ NOT_ONE, WAYS_OUT = "not even one step fits", "take a smaller batch, or raise th
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    return said_by("tests.numerics.auto_waves")
+    return said_in_pool(48, "tests.numerics.auto_waves")
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.numerics.background_job import STEPS
 from tests.numerics.background_training import BACKGROUND_STEPS, KINDS
-from tests.numerics.test_colocate import said_by
+from tests.numerics.processes import said_by
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(390)]
 

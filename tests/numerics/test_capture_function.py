@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.numerics.test_colocate import said_by
+from tests.numerics.processes import said_in_pool
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.cli.app import app
@@ -25,7 +25,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(bundles: Path) -> dict[str, Any]:
-    return said_by("tests.numerics.captured_functions", str(bundles))
+    return said_in_pool(128, "tests.numerics.captured_functions", str(bundles))
 
 
 def memory_of(bundle: Bundle, step: int) -> CapturedMemory:

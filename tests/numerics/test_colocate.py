@@ -1,45 +1,21 @@
 """Jobs in one process and one limited pool: each computes what it computes alone, bit by bit."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import tensorflow as tf
 
+from tests.numerics.processes import said_by, said_in_pool
 from tfwave.colocate import Job, run
 from tfwave.errors import EnforcerError
 from tfwave.plan.groups import UNKNOWN_SHARE
 
 pytestmark = pytest.mark.tensorflow
 
-ROOT = Path(__file__).parent.parent.parent
-PROCESS_SECONDS = 380
-"""Many times what a process takes, and less than what pytest gives a test."""
-
-
-def said_by(module: str, *arguments: str, seconds: float = PROCESS_SECONDS) -> dict[str, Any]:
-    """What a process with a pool of its own prints."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TF_CPU", "TF_ENABLE"))}
-    ran = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        cwd=ROOT,
-        env=kept | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=seconds,
-    )
-    assert ran.returncode == 0, (ran.stdout + ran.stderr)[-2000:]
-    return json.loads(ran.stdout)
-
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    return said_by("tests.numerics.colocated")
+    return said_in_pool(128, "tests.numerics.colocated")
 
 
 def test_functions_sessions_and_keras_models_compute_the_same_beside_each_other_and_after(

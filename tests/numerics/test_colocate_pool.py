@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.numerics.test_colocate import said_by
+from tests.numerics.processes import said_by, said_in_pool
 
 pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    return said_by("tests.numerics.pooled")
+    return said_in_pool(128, "tests.numerics.pooled")
 
 
 def test_jobs_that_come_while_others_run_compute_the_same(found: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ def test_a_job_that_is_cancelled_says_after_how_many_steps(found: dict[str, Any]
 
 def test_while_a_step_of_an_unknown_shape_runs_no_other_does() -> None:
     """So that it has all that jobs do not hold between their steps; those that come after it run beside others."""
-    grown = said_by("tests.numerics.pooled", "unknown")
+    grown = said_in_pool(128, "tests.numerics.pooled", "unknown")
     assert (grown["error"], grown["equal"]) == ("None", True)
     assert grown["met"] == grown["alone"]
 

@@ -1,15 +1,12 @@
 """Jobs of a pool that go on from a checkpoint: each computes what it would have without the break, bit by bit."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tests.numerics.test_colocate import ROOT, said_by
+from tests.numerics.processes import printed_in_pool, said_in_pool
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
 
@@ -20,19 +17,10 @@ JOBS = {"function", "keras", "session"}
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The first process is killed while it saves."""
     directory = tmp_path_factory.mktemp("pool") / "run"
-    first = subprocess.run(
-        [sys.executable, "-m", "tests.numerics.resumed", "save", str(directory)],
-        cwd=ROOT,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=380,
-    )
-    assert first.returncode == -signal.SIGKILL, (first.stdout + first.stderr)[-2000:]
+    first = printed_in_pool(128, "tests.numerics.resumed", "save", str(directory), ends=-signal.SIGKILL)
     left = [path.name for path in directory.glob(".save-*")]
-    said = said_by("tests.numerics.resumed", "resume", str(directory))
-    return json.loads(first.stdout) | {"left": left, **said}
+    said = said_in_pool(128, "tests.numerics.resumed", "resume", str(directory))
+    return json.loads(first) | {"left": left, **said}
 
 
 def test_jobs_go_on_behind_the_last_save_that_was_whole(found: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.numerics.test_colocate import said_by
+from tests.numerics.processes import said_in_pool
 from tfwave.cli.app import app
 
 pytestmark = pytest.mark.tensorflow
@@ -26,9 +26,8 @@ def found(bundles: Path) -> dict[str, Any]:
     """Each with the optimizer off and on."""
     told: dict[str, Any] = {}
     for optimizer in ("off", "on"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("TFWAVE_TEST_OPTIMIZER", optimizer)
-            told[optimizer] = said_by("tests.numerics.fitted_job", str(bundles / optimizer))
+        chosen = {"TFWAVE_TEST_OPTIMIZER": optimizer}
+        told[optimizer] = said_in_pool(256, "tests.numerics.fitted_job", str(bundles / optimizer), **chosen)
     return told
 
 
@@ -68,7 +67,9 @@ def test_a_step_runs_where_the_plain_one_finds_no_room(bundles: Path) -> None:
         assert ran.exit_code == 0, ran.output
 
     def losses(file: Path, mebibytes: int) -> list[str]:
-        return said_by("tests.numerics.fitted_small", str(file), str(mebibytes), "5")["losses"]
+        return said_in_pool(mebibytes, "tests.numerics.fitted_small", str(file), str(mebibytes), "5")[
+            "losses"
+        ]
 
     assert losses(graph, POOL) == []
     assert losses(fitted, POOL) == losses(graph, 256) != []

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.numerics.test_colocate import said_by
+from tests.numerics.processes import said_in_pool
 
 pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")
 def waves() -> dict[str, Any]:
-    return said_by("tests.numerics.fitted_waves")
+    return said_in_pool(256, "tests.numerics.fitted_waves")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -38,7 +38,7 @@ def test_what_waves_copy_is_what_the_library_registers_and_all_is_undone(waves: 
 
 @pytest.fixture(scope="module")
 def jobs() -> dict[str, Any]:
-    return said_by("tests.numerics.fitted_colocated", "24")
+    return said_in_pool(128, "tests.numerics.fitted_colocated", "24")
 
 
 def test_a_job_without_room_ends_unless_it_may_be_made_to_fit(jobs: dict[str, Any]) -> None:

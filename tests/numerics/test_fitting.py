@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.numerics.test_colocate import said_by
+from tests.numerics.processes import said_in_pool
 from tfwave.sizes import parse_size
 
 pytestmark = pytest.mark.tensorflow
@@ -17,12 +17,12 @@ KERAS_JOB = "tests.numerics.fitting_keras"
 
 @pytest.fixture(scope="module")
 def fitted() -> dict[str, Any]:
-    return said_by(JOB, "fitted")
+    return said_in_pool(64, JOB, "fitted")
 
 
 def test_a_function_trains_the_same_in_less_memory(fitted: dict[str, Any]) -> None:
     """Batches of two shapes, and a step that fails half way."""
-    plain = said_by(JOB, "plain")
+    plain = said_in_pool(256, JOB, "plain")
     assert plain["peak"] > parse_size("64MiB")
     same = "losses", "values", "sums", "failed"
     assert {name: fitted[name] for name in same} == {name: plain[name] for name in same}
@@ -49,7 +49,7 @@ def test_what_does_not_fit_says_what_would_and_changes_nothing(fitted: dict[str,
 
 def test_a_step_that_ends_in_its_middle_leaves_nothing_and_the_next_is_as_ever() -> None:
     """An op that raises, a step that is cancelled, and a session that is closed, with tensors in the stash."""
-    ends = said_by("tests.numerics.fitting_ends")
+    ends = said_in_pool(256, "tests.numerics.fitting_ends")
     nothing = [0, 0]
     assert ends["function"]["ends"] == {
         "raises": ["UnknownError", nothing],
@@ -69,7 +69,7 @@ def test_a_step_that_ends_in_its_middle_leaves_nothing_and_the_next_is_as_ever()
 
 def test_a_keras_model_trains_the_same_in_less_memory() -> None:
     """Adam, a metric, dropout, and a last batch of another shape; then what ends a `fit`, and what is refused."""
-    plain, fitted = said_by(KERAS_JOB, "plain"), said_by(KERAS_JOB, "fitted")
+    plain, fitted = said_in_pool(256, KERAS_JOB, "plain"), said_in_pool(72, KERAS_JOB, "fitted")
     assert plain["peak"] > parse_size("72MiB") > fitted["peak"]
     same = "logs", "sums", "weights"
     assert {name: fitted[name] for name in same} == {name: plain[name] for name in same}

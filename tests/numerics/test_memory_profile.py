@@ -1,9 +1,6 @@
 """The predicted peak of real training steps against what TensorFlow's own limited pool measures."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +9,12 @@ from statistics import median
 import pytest
 
 from tests.numerics.memory_models import NAMES
+from tests.numerics.processes import printed_in_pool
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
 
 pytestmark = pytest.mark.tensorflow
 
-ROOT = Path(__file__).parents[2]
 LIKE = ("resnet", "bert", "lstm", "nasnet")
 VARYING = {"lstm", "bert"}
 """No step is like the next: the lstm's ops can run in many orders, and where the bert asks for one of many equal
@@ -40,18 +37,8 @@ class Trained:
 
 
 def train(model: str, out: Path, *batches: int, threads: int = 1) -> list[Trained]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TF_CPU", "TF_ENABLE"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.numerics.memory_job", model, out, str(threads), *map(str, batches)],
-        cwd=ROOT,
-        env=kept | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    told = done.stdout.splitlines()[-len(batches) :]
+    arguments = [model, str(out), str(threads), *map(str, batches)]
+    told = printed_in_pool(384, "tests.numerics.memory_job", *arguments).splitlines()[-len(batches) :]
     return [
         Trained(load_bundle(out / str(times)), **json.loads(line))
         for times, line in zip(batches, told, strict=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.numerics.test_colocate import said_by
+from tests.numerics.processes import said_in_pool
 
 BATCH, LAYERS, WIDTH = 1024, 6, 256
 pytestmark = pytest.mark.tensorflow
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.tensorflow
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    return said_by("tests.numerics.planned_jobs")
+    return said_in_pool(128, "tests.numerics.planned_jobs")
 
 
 @pytest.mark.parametrize("way", ["measured", "again", "captured"])
