@@ -2,8 +2,8 @@
 
 So is what most of them need of tfwave. A fork is as much a process of its own as one that was started anew: nothing
 of TensorFlow or gRPC runs before it. What must do something before TensorFlow is imported, or shows how a command
-starts, is started anew. What TensorFlow reads from the environment while it is imported has a server for each of its
-values.
+starts, is started anew. What TensorFlow reads from the environment while it is imported has a server for each of
+its values.
 """
 
 import atexit

@@ -16,7 +16,9 @@ WORKER = "tests.cluster.table_worker"
 def said(scenario: str, workers: int, folder: Path) -> list[tuple[int, dict[str, bool]]]:
     """By rank: how it ended, and what it found."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
-    tasks = [spawn(WORKER, scenario, str(folder), str(rank), *addresses, stderr=True) for rank in range(workers)]
+    tasks = [
+        spawn(WORKER, scenario, str(folder), str(rank), *addresses, stderr=True) for rank in range(workers)
+    ]
     try:
         words = [task.stdout.readline() for task in tasks]
         ended = [task.communicate(timeout=SECONDS) for task in tasks]
