@@ -79,7 +79,7 @@ def beside() -> dict[str, Any]:
     assert results.figures is not None
     plan = load_plan(Path(left, "colocation.plan.json"))
     pages = sorted(path.name for path in Path(left).glob("colocation.*"))
-    events = {plugin: list(tags) for plugin, tags in told_events(Path(left)).items()}
+    events = {plugin: list(tags) for plugin, tags in told_events(Path(left)).items() if tags}
     shutil.rmtree(left)
     return {
         "left": [plan == results.plan, pages, events],
