@@ -350,4 +350,23 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ("model", "devices", "speed-up", "pipeline, at most", "pipeline, with launches", "printed"),
         ),
     ),
+    "wrapped": (
+        View(
+            "Jobs under a stock and a wrapped `ParameterServerStrategy`, one server and one worker, at 1 Gbit/s and "
+            "where neither the link nor the order of transfers counts; the proxy beside the hook for many small "
+            f"tensors. {LINK}",
+            "",
+            (
+                "settings.model",
+                "settings.train",
+                "settings.rate:rate",
+                "settings.enforcer",
+                "modes.stock.median_seconds:time",
+                "modes.wrapped.median_seconds:time",
+                "modes.wrapped.paired_ratio_to_stock",
+                "schedule.tfwave_inversions",
+                "losses_equal",
+            ),
+        ),
+    ),
 }
