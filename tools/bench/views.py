@@ -29,6 +29,26 @@ class View:
 
 
 VIEWS: dict[str, tuple[View, ...]] = {
+    "all_to_all": (
+        View(
+            f"Splits of 16 MiB a rank that all ranks exchange, without a rate on loopback. {LINK}",
+            "modes/*",
+            ("given.ranks", "given.rate:rate", "mode", *STEPS, "over_wire"),
+        ),
+        View(
+            "One rank comes late: how much longer the others then take for exchanges among themselves, and how "
+            "long the exchange that waits for it takes from when it has come.",
+            "late/*",
+            (
+                "given.ranks",
+                "given.rate:rate",
+                "mode",
+                "among_cost_seconds:time",
+                "among_costs_seconds:time",
+                "after_seconds:time",
+            ),
+        ),
+    ),
     "background": tuple(
         View(
             f"A training in the background of {foreground}: that one's slowdown, and the background's progress "
@@ -352,9 +372,9 @@ VIEWS: dict[str, tuple[View, ...]] = {
     ),
     "wrapped": (
         View(
-            "Jobs under a stock and a wrapped `ParameterServerStrategy`, one server and one worker, at 1 Gbit/s and "
-            "where neither the link nor the order of transfers counts; the proxy beside the hook for many small "
-            f"tensors. {LINK}",
+            "Jobs under a stock and a wrapped `ParameterServerStrategy`, one server and one worker, at 1 Gbit/s "
+            "and where neither the link nor the order of transfers counts; the proxy beside the hook for many "
+            f"small tensors. {LINK}",
             "",
             (
                 "settings.model",
