@@ -317,6 +317,23 @@ def test_an_order_that_loses_three_times_is_taken_back(
     assert "x the time that they take without" in caplog.text
 
 
+def test_an_order_that_comes_again_is_told_once(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, Plan, int]] = []
+    monkeypatch.setattr(
+        enforcement,
+        "tell_plan",
+        lambda events, name, plan, pictures, step: told.append((name, plan, step)),
+    )
+    job.seconds_unordered, job.seconds_ordered = 0.0, 20e-3
+    settings = Settings(trace_steps=3, report_dir=tmp_path / "report")
+    job.schedule.start(settings, settings.events())
+    job.run(Function("f"), until=lambda: job.schedule.phases.get("f") == "unordered")
+    assert job.hook.installed == [[], *[["f"], []] * 3]
+    assert told == [("f", load_plan(tmp_path / "report" / "f.plan.json"), 0)]
+
+
 def test_an_order_that_pays_stays(started: Job) -> None:
     function = Function("f")
     started.until_ordered(function)

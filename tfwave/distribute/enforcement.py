@@ -35,7 +35,7 @@ class Enforcement:
         """Nothing is in force. What comes into force is written to `report_dir` and `events`, too."""
         self.plans: dict[str, Plan] = {}
         self.events = events
-        self._told = 0
+        self._told: list[tuple[str, Plan]] = []
         self.judge = Judge()
         self._servers = servers
         self._report_dir = report_dir
@@ -44,7 +44,7 @@ class Enforcement:
         self._misses = 0
 
     def put(self, function: str, plan: Plan, pictures: Mapping[str, Picture] | None = None) -> None:
-        """Put the plan of a function in force; the pictures are for TensorBoard.
+        """Put the plan of a function in force; the pictures are for TensorBoard, which is told each plan once.
 
         Raises:
             EnforcerError: a server does not answer, or refuses; so do the next two.
@@ -52,9 +52,9 @@ class Enforcement:
         self._install({**self.plans, function: plan})
         if self._report_dir is not None:
             leave_page(self._report_dir, function, plan)
-        if self.events is not None:
-            tell_plan(self.events, function, plan, pictures or {}, self._told)
-            self._told += 1
+        if self.events is not None and (function, plan) not in self._told:
+            tell_plan(self.events, function, plan, pictures or {}, len(self._told))
+            self._told.append((function, plan))
 
     def take_back(self, function: str) -> None:
         """Let a function go unordered."""
