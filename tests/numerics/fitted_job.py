@@ -73,7 +73,7 @@ def peak_of_last() -> int:
 class InSession:
     """A model's step in graphs of a session."""
 
-    def __init__(self, model: Callable[[Variables], Loss], out: Path) -> None:
+    def __init__(self, model: Callable[[Variables], Loss], out: Path, traced: int = 3) -> None:
         self.graph = tf.Graph()
         with self.graph.as_default():
             v1.set_random_seed(1)
@@ -86,7 +86,7 @@ class InSession:
         out.with_suffix(".pb").write_bytes(self.graph.as_graph_def().SerializeToString())
         with v1.Session(graph=self.graph, config=config()) as session:
             session.run("init")
-            self.bundle = capture_run(session, ["loss:0", "train"], out=out, steps=3)
+            self.bundle = capture_run(session, ["loss:0", "train"], out=out, steps=traced)
 
     def plain(self) -> dict[str, Any]:
         return self._ran(self.graph)

@@ -1,5 +1,7 @@
 """A step in two waves, made to fit before that or after it, and as it is; prints what came out.
 
+A step's peak is the median of several: in which step an op continues in a buffer of another, and when a copy
+is done, is chance where both waves and other processes share two cores.
 A process of its own, as the pool is there once for all that it runs. The optimizer is off.
 """
 
@@ -7,6 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from statistics import median_high
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -14,7 +17,7 @@ os.environ["TFWAVE_TEST_OPTIMIZER"] = "off"
 
 from tests.numerics.fitted_job import InSession, all_away, config, peak_of_last
 
-STEPS, TRACED, TIMES, SHARE = 5, 3, 16, 0.75
+STEPS, TRACED, TIMES, SHARE = 10, 8, 16, 0.75
 
 import tensorflow as tf  # noqa: E402
 
@@ -59,7 +62,7 @@ def trained(item: GraphItem, values: list[str]) -> dict[str, Any]:
             losses += [float(v).hex() for v in session.run(list(item.fetches)) if v is not None]
             peaks.append(peak_of_last())
         ends = [value.tobytes().hex() for value in session.run(kept)]
-    return {"losses": losses, "values": ends, "peak": max(peaks[1:])}
+    return {"losses": losses, "values": ends, "peak": median_high(peaks[1:])}
 
 
 def planned(item: GraphItem, out: Path) -> tuple[Plan, int]:
@@ -86,7 +89,7 @@ def _trimmed(registered: Any) -> OpDef:
 def main(out: Path) -> None:
     one_region()
     load_stash_ops()
-    job = InSession(lambda variables: bert(variables, TIMES * BATCH), out / "step")
+    job = InSession(lambda variables: bert(variables, TIMES * BATCH), out / "step", TRACED)
     graph = GraphDef.FromString(job.graph.as_graph_def().SerializeToString())
     item = GraphItem(graph, fetches=("loss:0", "train"))
     make: Any = find_pass("fit_memory")
