@@ -223,16 +223,24 @@ def unrolled_fit() -> dict[str, Any]:
         history = tfwave.keras.fit(model, data, epochs=epochs, callbacks=[stop], verbose=0).history["loss"]
         return history, [w.tobytes().hex() for w in model.get_weights()]
 
-    ordered_epochs = iter(range(10))
+    found: dict[str, Any] = {}
+    epochs = 0
+
+    def is_ordered() -> bool:
+        return list(schedule.phases.values()).count("ordered") == 2
 
     def ordered_long_enough() -> bool:
-        if list(schedule.phases.values()).count("ordered") < 2:
+        """Ten epochs, and what they were like is read before an order can be taken back, to be tried again."""
+        nonlocal epochs
+        epochs = epochs + 1 if is_ordered() else 0
+        if epochs == 0:
             schedule.figures()  # of what came before
+        if epochs < 10:
             return False
-        return next(ordered_epochs) == 9
+        found.update(figures(chosen) | {"channels": channels()})
+        return is_ordered()
 
     ordered = fit(500, ordered_long_enough)
-    found = figures(chosen) | {"channels": channels()}
     schedule.stop()
     unordered = fit(len(ordered[0]), lambda: False)
     return found | {"ordered": ordered, "unordered": unordered}

@@ -3,12 +3,12 @@
 import contextlib
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.cluster import wait_until
 from tests.cluster.named_hosts import Hosts, Process, named_hosts
 from tfwave.demo.network import NamespaceNetwork
 
@@ -66,36 +66,32 @@ def cluster(folder: Path, cpus: int) -> Iterator[Slurm]:
     """Start the daemons, and end them; each node says that it has so many processors."""
     with contextlib.ExitStack() as started:
         hosts = started.enter_context(named_hosts([*NODES, CONTROLLER], folder))
-        started.callback(_end_munge, folder)
-        _start_munge(folder)
         _configure(hosts, folder, cpus)
-        config = ["-f", str(folder / "slurm.conf")]
-        daemons = {CONTROLLER: ["slurmctld", "-D", *config]}
-        daemons |= {node: ["slurmd", "-D", "-N", node, *config] for node in NODES}
         running: list[Process] = []
-        for host, command in daemons.items():
-            running.append(hosts.start(host, command, {}, folder / f"{host}.log"))
+
+        def start(host: str, *command: str) -> None:
+            running.append(hosts.start(host, command, {}, folder / f"{command[0]}_{host}.log"))
             started.callback(_end, running[-1])
+
+        start(CONTROLLER, *_munge(folder))
+        wait_until(lambda: (folder / "munge.sock").exists() or running[0].poll() is not None, START_SECONDS)
+        config = ["-f", str(folder / "slurm.conf")]
+        start(CONTROLLER, "slurmctld", "-D", *config)
+        for node in NODES:
+            start(node, "slurmd", "-D", "-N", node, *config)
         slurm = Slurm(hosts, folder)
         _wait_for_nodes(slurm, running)
         yield slurm
 
 
-def _start_munge(folder: Path) -> None:
-    """It ends with its own command; the key is of this cluster alone."""
+def _munge(folder: Path) -> list[str]:
+    """The command of the daemon that vouches for the others; the key is of this cluster alone."""
     key = folder / "munge.key"
     key.write_bytes(os.urandom(128))
     key.chmod(0o600)
     files = {"key-file": key.name, "socket": "munge.sock", "pid-file": "munge.pid", "seed-file": "munge.seed"}
-    files["log-file"] = "munge.log"
     options = [f"--{name}={folder / file}" for name, file in files.items()]
-    subprocess.run(["munged", "--force", "--num-threads=1", *options], check=True, capture_output=True)
-
-
-def _end_munge(folder: Path) -> None:
-    if (folder / "munge.sock").exists():
-        command = ["munged", "--stop", f"--socket={folder / 'munge.sock'}"]
-        subprocess.run(command, check=True, capture_output=True)
+    return ["munged", "--foreground", "--force", "--num-threads=1", *options]
 
 
 def _configure(hosts: Hosts, folder: Path, cpus: int) -> None:
@@ -115,7 +111,7 @@ def _wait_for_nodes(slurm: Slurm, daemons: Sequence[Process]) -> None:
         if said.read_text().split() == ["idle", str(len(NODES))]:
             return
         time.sleep(0.2)
-    logs = "\n".join((slurm.folder / f"{host}.log").read_text()[-1000:] for host in (CONTROLLER, *NODES))
+    logs = "\n".join(log.read_text()[-1000:] for log in sorted(slurm.folder.glob("*d_*.log")))
     raise AssertionError(f"the nodes do not come up: {said.read_text()}\n{logs}")
 
 

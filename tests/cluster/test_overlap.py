@@ -33,7 +33,7 @@ def assert_ordered(found: dict[str, Any], workers: int = 1, steps: int = 4) -> N
     both = [c for c in found["channels"] if c["discipline"] == "priority"]
     assert all(c["violations"] == 0 and c["steps"] >= steps for c in both)
     ways = [re.findall("/job:([a-z]+)", c["channel"]) for c in both]
-    assert ways.count(["worker", "ps"]) == ways.count(["ps", "worker"]) == 2 * workers
+    assert ways.count(["worker", "ps"]) == ways.count(["ps", "worker"]) == 2 * workers, found["channels"]
 
 
 def test_four_steps_a_call_train_as_single_steps_do(single: Job) -> None:
