@@ -58,9 +58,9 @@ def all_away(bundle: Bundle) -> Plan:
     return Plan(memory=section)
 
 
-def config() -> Any:
+def config(threads: int = 2) -> Any:
     made = v1.ConfigProto(
-        inter_op_parallelism_threads=2, intra_op_parallelism_threads=1, use_per_session_threads=True
+        inter_op_parallelism_threads=threads, intra_op_parallelism_threads=1, use_per_session_threads=True
     )
     made.graph_options.rewrite_options.disable_meta_optimizer = not OPTIMIZER
     return made
