@@ -62,6 +62,15 @@ def test_one_whose_memory_ran_out_is_told_half_its_batch(tmp_path: Path, error: 
     assert "a batch of 6 had no room in its memory: it is told 3" in said
 
 
+def test_one_that_fails_of_something_else_afterwards_is_told_the_same_batch(tmp_path: Path) -> None:
+    text = (
+        ASKING
+        + "runs = len(told.read_text().split())\nif runs == 1: raise MemoryError\nraise SystemExit(runs == 2)"
+    )
+    code, told, _ = ran(tmp_path, text)
+    assert (code, told) == (0, ["24", "12", "12"])
+
+
 def test_one_that_fits_at_no_batch_is_given_up(tmp_path: Path) -> None:
     code, told, said = ran(tmp_path, ASKING + "raise MemoryError")
     assert (code, told) == (1, ["24", "12", "6", "3", "1"])
