@@ -121,7 +121,7 @@ def test_a_background_is_told_its_memory_and_what_it_may_ask(tmp_path: Path) -> 
     background = (
         "import os, pathlib, time\nfrom tfwave.colocate import background_batch\n"
         "limit = os.environ['TF_CPU_BFC_MEM_LIMIT_IN_MB']\n"
-        "heard = os.path.exists(os.environ['TFWAVE_BACKGROUND'])\n"
+        "heard = os.path.exists(os.environ.get('TFWAVE_BACKGROUND', ''))\n"
         "pathlib.Path('part').write_text(f'{limit} {heard} {background_batch(6)}')\n"
         "os.rename('part', 'told')\ntime.sleep(1000)"
     )
