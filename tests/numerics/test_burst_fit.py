@@ -1,5 +1,6 @@
 """`fit` by a burst plan trains what one device trains, and gives the model back."""
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -8,9 +9,11 @@ import pytest
 import tensorflow as tf
 
 from tests.cluster.cluster import wait_until
+from tests.events import told_events
 from tests.numerics.bursts import BATCH, made, places, plan_of
 from tfwave.errors import PlanError, TfwaveError
 from tfwave.keras import BurstCallback
+from tfwave.plan.io import load_plan
 
 pytestmark = pytest.mark.tensorflow
 L = keras.layers
@@ -88,6 +91,18 @@ def test_slots_lie_with_their_weights() -> None:
     model.fit(*batch, batch_size=BATCH, verbose=0, callbacks=[BurstCallback(plan, devices=names)])
     slots = [variable.value.device[-5:] for variable in model.optimizer.variables[2:]]
     assert slots == ["CPU:2"]
+
+
+def test_a_directory_gets_the_plan_its_page_and_what_tensorboard_shows(tmp_path: Path) -> None:
+    model = dense()
+    model.compile("sgd", "mse", jit_compile=False)
+    plan = plan_of(places(model, "all"))
+    callback = BurstCallback(plan, report_dir=tmp_path / "told")
+    model.fit(np.ones((BATCH, 4)), np.ones((BATCH, 3)), batch_size=BATCH, verbose=0, callbacks=[callback])
+    assert load_plan(tmp_path / "told" / "burst.plan.json").layers == plan.layers
+    assert "dense" in (tmp_path / "told" / "burst.html").read_text()
+    events = told_events(tmp_path / "told")
+    assert [tag for tags in events.values() for tag in tags] == ["tfwave/plan/burst"]
 
 
 class Failing(keras.callbacks.Callback):

@@ -76,11 +76,11 @@ def test_servers_that_take_too_long_end_with_the_job(monkeypatch: pytest.MonkeyP
     assert time.monotonic() - begin < module._GRACE_SECONDS
 
 
-def launched(tmp_path: Path, background: str, job: str) -> subprocess.CompletedProcess[str]:
+def launched(tmp_path: Path, background: str, job: str, *more: str) -> subprocess.CompletedProcess[str]:
     """A job of one worker that reduces, which needs no server, beside a background."""
     for name, text in (("other.py", background), ("train.py", job)):
         (tmp_path / name).write_text(text)
-    options = ["--reduce", "--workers", "1", "--background", "other.py", "train.py"]
+    options = ["--reduce", "--workers", "1", "--background", "other.py", *more, "train.py"]
     return subprocess.run(
         [sys.executable, "-m", "tfwave", "launch", *options],
         capture_output=True,
@@ -115,6 +115,25 @@ def test_a_background_ends_with_the_job_whose_exit_code_counts(tmp_path: Path, c
     pid, policy = map(int, (tmp_path / "pid").read_text().split())
     assert policy == os.SCHED_IDLE
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_background_is_told_its_memory_and_what_it_may_ask(tmp_path: Path) -> None:
+    background = (
+        "import os, pathlib, time\nfrom tfwave.colocate import background_batch\n"
+        "limit = os.environ['TF_CPU_BFC_MEM_LIMIT_IN_MB']\n"
+        "heard = os.path.exists(os.environ.get('TFWAVE_BACKGROUND', ''))\n"
+        "pathlib.Path('part').write_text(f'{limit} {heard} {background_batch(6)}')\n"
+        "os.rename('part', 'told')\ntime.sleep(1000)"
+    )
+    job = (
+        "import os, time\nend = time.monotonic() + 120\n"
+        "while not os.path.exists('told') and time.monotonic() < end: time.sleep(0.01)"
+    )
+    done = launched(tmp_path, background, job, "--background-memory", "32MiB")
+    assert done.returncode == 0, done.stderr
+    if not (tmp_path / "told").is_file():
+        pytest.skip("others kept the cores busy all the time, and left nothing for the background")
+    assert (tmp_path / "told").read_text() == "32 True 6"
 
 
 def test_a_background_that_fails_leaves_the_exit_code_alone(tmp_path: Path) -> None:

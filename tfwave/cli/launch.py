@@ -12,6 +12,7 @@ from tfwave.errors import EnforcerError
 from tfwave.reduce.service import Coordinator
 from tfwave.runtime.background import BackgroundProcess, python_command
 from tfwave.runtime.launch import local_servers, run_chief, run_workers
+from tfwave.sizes import parse_size
 
 
 def launch_command(  # noqa: PLR0913, PLR0917
@@ -26,6 +27,10 @@ def launch_command(  # noqa: PLR0913, PLR0917
         Path | None,
         typer.Option(metavar="SCRIPT", help="A training beside the job, on what all others leave idle."),
     ] = None,
+    background_memory: Annotated[
+        str | None,
+        typer.Option(metavar="512MiB", help="Of TensorFlow's CPU pool in it. Default: as the program says."),
+    ] = None,
 ) -> None:
     """Run a training program on parameter servers and workers of its own, all on this machine.
 
@@ -36,7 +41,8 @@ def launch_command(  # noqa: PLR0913, PLR0917
     The exit code is 0 if all of them end well, else that of the first that did not; the others go on.
 
     With --background another program trains as tfwave background runs it, until the job ends: nothing that becomes
-    of it changes the exit code.
+    of it changes the exit code. Where it fails it is started again, later each time; where its memory ran out, with
+    half its batch, if it asks for that: tfwave.colocate.background_batch.
 
     [bold]Examples[/bold]
 
@@ -46,12 +52,13 @@ def launch_command(  # noqa: PLR0913, PLR0917
 
       tfwave launch --reduce --workers 3 examples/partial_reduce_keras.py
 
-      tfwave launch --background other.py train.py
+      tfwave launch --background other.py --background-memory 512MiB train.py
     """
     if not script.is_file():
         raise EnforcerError(f"there is no program '{script}': give a Python file")
     command = [sys.executable, str(script), *context.args]
-    with _beside(background):
+    memory = None if background_memory is None else parse_size(background_memory)
+    with _beside(background, memory):
         if reduce:
             with Coordinator() as coordinator:
                 raise typer.Exit(run_workers(workers, command, coordinator.address))
@@ -60,12 +67,12 @@ def launch_command(  # noqa: PLR0913, PLR0917
 
 
 @contextmanager
-def _beside(background: Path | None) -> Generator[None]:
+def _beside(background: Path | None, memory_bytes: int | None) -> Generator[None]:
     """Run a program on what is left idle, as long as the block runs."""
     if background is None:
         yield
         return
-    process = BackgroundProcess(python_command([background]))
+    process = BackgroundProcess(python_command([background]), memory_bytes, restarts=True)
     try:
         yield
     finally:

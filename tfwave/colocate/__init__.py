@@ -16,3 +16,5 @@ from tfwave.colocate.profile import captured_step as captured_step
 from tfwave.colocate.results import JobResult as JobResult
 from tfwave.colocate.results import Results as Results
 from tfwave.memory.colocation import Policy as Policy
+from tfwave.runtime.beside import background_batch as background_batch
+from tfwave.runtime.beside import background_step as background_step

@@ -53,6 +53,9 @@ class Background:
         slowdown_at_most: as 1.05; None: it is measured only.
         memory_limit: of the CPU's pool of TensorFlow in the program: bytes, or as "512MiB". By default, as the
             program says itself. A limit of this process's pool is not inherited.
+        restarts: where it fails, or hangs (`background_step`), it is started again, later each time, so that starts
+            take no more than a twentieth of the time; and where its memory ran out, it is told half its batch
+            (`background_batch`). The report has the exit code of its last run, once there is none to come.
 
     Raises:
         EnforcerError: there is no such file, or under 4 MiB of memory.
@@ -65,17 +68,19 @@ class Background:
         *,
         slowdown_at_most: float | None = None,
         memory_limit: str | int | None = None,
+        restarts: bool = False,
     ) -> None:
         """Nothing runs."""
         self._command = python_command(program)
         self._pacing = Pacing(slowdown_at_most)
         self._memory_bytes = None if memory_limit is None else parse_size(memory_limit)
+        self._restarts = restarts
         self._process: BackgroundProcess | None = None
         self._begin = 0.0
         self._end: float | None = None
 
     def __enter__(self) -> Self:
-        self._process = BackgroundProcess(self._command, self._memory_bytes)
+        self._process = BackgroundProcess(self._command, self._memory_bytes, restarts=self._restarts)
         self._begin = time.monotonic()
         self._pace()
         return self
@@ -128,7 +133,7 @@ class Background:
 
     @property
     def pid(self) -> int:
-        """Of the program's process.
+        """Of the program's process; of that which starts it, where it is started again.
 
         Raises:
             EnforcerError: before the `with` block.

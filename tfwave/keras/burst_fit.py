@@ -1,6 +1,7 @@
 """A burst plan as a callback for `fit`."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from tfwave.errors import PlanError, TfwaveError
@@ -11,6 +12,12 @@ from tfwave.keras.hooks import Hooks
 from tfwave.keras.ready import check_one_step, make_variables
 from tfwave.keras.stand_in import StandIn
 from tfwave.plan.given import GivenPlan
+from tfwave.plan.plan import Plan
+from tfwave.report.page.left import leave_page
+from tfwave.report.told import tell_plan
+from tfwave.runtime.events import Events
+
+_NAME = "burst"
 
 
 class BurstCallback(Hooks):
@@ -37,7 +44,13 @@ class BurstCallback(Hooks):
        samples cannot be seen: give such a one device.
     """
 
-    def __init__(self, plan: GivenPlan, *, devices: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        plan: GivenPlan,
+        *,
+        devices: Sequence[str] | None = None,
+        report_dir: str | Path | None = None,
+    ) -> None:
         """Say which plan, and what its devices are.
 
         Args:
@@ -45,6 +58,8 @@ class BurstCallback(Hooks):
             devices: by the numbers of the plan, as `tf.config.list_logical_devices` names them, of this process or
                 of a cluster that it is connected to; those of this process, if nothing says otherwise: its GPUs,
                 or CPUs.
+            report_dir: a directory that gets the plan as ``burst.plan.json`` when `fit` begins, a page of it as
+                ``burst.html`` (see `tfwave report`), and for TensorBoard what it says as text; None: none.
 
         Raises:
             PlanError: no such plan, or it has no layers, or is for another number of devices.
@@ -53,6 +68,7 @@ class BurstCallback(Hooks):
         super().__init__()
         self._planned = PlannedDevices(plan, devices)
         self._stand_in = StandIn[_BurstSteps]()
+        self._report_dir = None if report_dir is None else Path(report_dir)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Put the planned step in the place of the model's train function.
@@ -63,11 +79,20 @@ class BurstCallback(Hooks):
         del logs
         check_one_step(self.model)
         self._stand_in.put(self.model, lambda: _BurstSteps(self.model, self._planned))
+        if self._report_dir is not None:
+            _leave(self._report_dir, self._planned.plan)
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave the model as it was."""
         del logs
         self._stand_in.take_back()
+
+
+def _leave(directory: Path, plan: Plan) -> None:
+    leave_page(directory, _NAME, plan)
+    events = Events(directory)
+    tell_plan(events, _NAME, plan, {})
+    events.close()
 
 
 class _BurstSteps:

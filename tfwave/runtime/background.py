@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tfwave.errors import EnforcerError
 from tfwave.runtime.allocator import LIMIT, ONEDNN, POOL, AllocatorSettings, cpu_variables
+from tfwave.runtime.beside import VARIABLE
 
 START_SECONDS = 60.0
 """Until it is bound to end with this process: one that is paused before would never."""
@@ -20,12 +21,15 @@ _GRACE_SECONDS = 5.0
 class BackgroundProcess:
     """Runs as `tfwave.runtime.lowest` says, from when it is made; at the latest it ends with the making thread."""
 
-    def __init__(self, command: Sequence[str], memory_bytes: int | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], memory_bytes: int | None = None, *, restarts: bool = False
+    ) -> None:
         """Start it.
 
         Args:
             command: the program and its arguments.
             memory_bytes: of TensorFlow's CPU pool in it; None: as the program itself says.
+            restarts: where it fails or hangs, it is started again, see `tfwave.runtime.restarted`.
 
         Raises:
             EnforcerError: under 4 MiB of memory, or it does not start.
@@ -33,11 +37,20 @@ class BackgroundProcess:
         self._paused_at: float | None = None
         self._paused_before = 0.0
         environment = _environment(os.environ, memory_bytes)
+        kept = [sys.executable, "-m", "tfwave.runtime.restarted"] if restarts else []
         bound, binding = os.pipe()
         with open(bound, "rb") as told:
             with open(binding, "wb"):
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "tfwave.runtime.lowest", str(os.getpid()), str(binding), *command],
+                    [
+                        sys.executable,
+                        "-m",
+                        "tfwave.runtime.lowest",
+                        str(os.getpid()),
+                        str(binding),
+                        *kept,
+                        *command,
+                    ],
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
@@ -125,7 +138,7 @@ def python_command(program: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def _environment(own: Mapping[str, str], memory_bytes: int | None) -> dict[str, str]:
-    """This process's, without the limit of its own pool."""
+    """This process's, without the limit of its own pool, and what tells of another background."""
     inherited = {POOL, LIMIT, ONEDNN} if POOL in own else set[str]()
-    kept = {name: value for name, value in own.items() if name not in inherited}
+    kept = {name: value for name, value in own.items() if name not in {*inherited, VARIABLE}}
     return kept if memory_bytes is None else kept | cpu_variables(AllocatorSettings(memory_bytes))

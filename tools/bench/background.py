@@ -15,10 +15,14 @@ that runs out of memory after a few steps and begins anew, for ever ("failing");
   slows a foreground and is not in it is shared otherwise, as caches and memory.
 
 With `--faults`, it is struck once, in the middle of the window: it is killed, or never ends its step, or runs out
-of memory and ends. What that costs the foreground is in the window.
+of memory and ends. It is run as `Background(restarts=True, slowdown_at_most=1.05)` runs it, so its pauses and what
+it takes to be started again are in the window, as far as they come in it. Whether the window without it is before
+or behind it turns. "alone" has no background at all, in neither window: what the machine does by itself is the
+least that the others can be told apart by. `met` says whether the medians keep to the limits (`MEDIAN_AT_MOST`,
+`P95_AT_MOST`), whatever "alone" reads.
 
     tools/bench/background.py                                    eight minutes, and a quiet machine
-    tools/bench/background.py --faults                           ten minutes, and a quiet machine
+    tools/bench/background.py --faults                           about twenty minutes, and a quiet machine
     tools/bench/background.py --seconds 0.5 --repeats 2          to see whether it works
 """
 
@@ -34,68 +38,24 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.colocate.latency import p95
 from tfwave.colocate.pacing import Pacing
 from tfwave.runtime.background import BackgroundProcess
+from tools.bench.background_trainings import KINDS, training
 
-KINDS = ("busy", "gaps", "serial")
 READY_SECONDS = 300.0
 WARMUP_STEPS = 5
-GAP_SECONDS = 0.008
 ALLOWED = 1.05
 """Of the limited one."""
+MEDIAN_AT_MOST, P95_AT_MOST = 1.05, 1.2
 TICKS = os.sysconf("SC_CLK_TCK")
 
 Ran = dict[str, float | None]
-
-
-def training(kind: str) -> Callable[[], object]:
-    """A step of it."""
-    tf: Any = import_module("tensorflow")
-    if kind == "serial":
-        forward, shapes = recurrent, [[192, 128]]
-    else:
-        forward, shapes = convolved, [[3, 3, 24 if layer else 3, 24] for layer in range(6)]
-    weights = [
-        tf.Variable(0.1 * tf.random.stateless_normal(shape, [1, seed])) for seed, shape in enumerate(shapes)
-    ]
-
-    @tf.function
-    def step() -> Any:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(forward(tf, weights) ** 2)
-        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
-            weight.assign_sub(1e-3 * gradient)
-        return loss
-
-    def made() -> object:
-        time.sleep(GAP_SECONDS if kind == "gaps" else 0)
-        return step().numpy()
-
-    return made
-
-
-def recurrent(tf: Any, weights: list[Any]) -> Any:
-    """Small products, each of which waits for the one before."""
-    hidden = tf.zeros([8, 128])
-    for word in tf.unstack(tf.random.stateless_normal([24, 8, 64], [2, 0])):
-        for _ in range(3):
-            hidden = tf.tanh(tf.concat([word, hidden], 1) @ weights[0])
-    return hidden
-
-
-def convolved(tf: Any, weights: list[Any]) -> Any:
-    """Convolutions of small pictures."""
-    hidden = tf.random.stateless_normal([16, 32, 32, 3], [2, 0])
-    for weight in weights:
-        hidden = tf.nn.relu(tf.nn.conv2d(hidden, weight, 1, "SAME"))
-    return hidden
 
 
 @dataclass(frozen=True)
@@ -130,9 +90,10 @@ def idle_seconds() -> float:
 
 
 @contextmanager
-def lowest(ready: Path, *options: str) -> Generator[Beside]:
-    """As `tfwave background`."""
-    process = BackgroundProcess([sys.executable, __file__, "--train", str(ready), *options])
+def lowest(ready: Path, *options: str, restarts: bool = False) -> Generator[Beside]:
+    """As `tfwave background`, or as one that is started again."""
+    command = [sys.executable, __file__, "--train", str(ready), *options]
+    process = BackgroundProcess(command, restarts=restarts)
     try:
         yield Beside(process.pid, ready, process.pause, process.resume)
     finally:
@@ -163,10 +124,10 @@ def failing(ready: Path) -> AbstractContextManager[Beside]:
 
 @contextmanager
 def doomed(fault: str, directory: Path) -> Generator[Beside]:
-    """As `tfwave background`, ready and paused, of a program that does this to itself at SIGUSR1."""
+    """As `Background(restarts=True)`, ready and paused, of a program that does this to itself at SIGUSR1."""
     ready = directory / fault
     ready.unlink(missing_ok=True)
-    with lowest(ready, "--fault", fault) as beside:
+    with lowest(ready, "--fault", fault, restarts=True) as beside:
         wait_until(ready)
         beside.pause()
         yield beside
@@ -218,27 +179,49 @@ def paced(pacing: Pacing, beside: Beside) -> Callable[[float], None]:
     return behind
 
 
-def struck(beside: Beside, seconds: float) -> Callable[[float], None]:
-    """Strike it behind the first step that ends so late from now."""
+def struck(beside: Beside, pacing: Pacing, seconds: float) -> Callable[[float], None]:
+    """Strike it, paused or not, behind the first step that ends so late from now; paced before and behind that."""
     at: float | None = time.perf_counter() + seconds
+    pace = paced(pacing, beside)
 
-    def behind(_: float) -> None:
+    def behind(taken: float) -> None:
         nonlocal at
+        pace(taken)
         if at is not None and time.perf_counter() >= at:
-            os.kill(beside.pid, signal.SIGUSR1)
+            beside.resume()
+            for program in programs_of(beside.pid):
+                os.kill(program, signal.SIGUSR1)
             at = None
 
     return behind
 
 
-def compare_struck(step: Callable[[], object], beside: Beside, seconds: float) -> Ran:
-    """A window without it and one in the middle of which it is struck."""
-    without = window(step, seconds)
-    beside.resume()
-    begin = beside.cpu_seconds()
-    slowed = window(step, seconds, struck(beside, seconds / 2))
-    taken = beside.cpu_seconds() - begin
-    return slowdowns(without, slowed) | {"taken": taken / ((os.cpu_count() or 1) * seconds)}
+def programs_of(pid: int) -> list[int]:
+    """Those that it has started and that run."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def window_struck(
+    step: Callable[[], object],
+    beside: Callable[[], AbstractContextManager[Beside]],
+    pacing: Pacing,
+    seconds: float,
+) -> list[float]:
+    """Of a window in the middle of which it is struck."""
+    with beside() as program:
+        program.resume()
+        return window(step, seconds, struck(program, pacing, seconds / 2))
+
+
+def compare_struck(
+    step: Callable[[], object], slowed: Callable[[], list[float]], seconds: float, first: bool
+) -> Ran:
+    """A window without it, before or behind the slowed one."""
+    if first:
+        without = window(step, seconds)
+        return slowdowns(without, slowed())
+    found = slowed()
+    return slowdowns(window(step, seconds), found)
 
 
 def slowdowns(without: list[float], slowed: list[float]) -> Ran:
@@ -307,18 +290,34 @@ def measure(seconds: float, repeats: int) -> dict[str, object]:
 
 
 def measure_faults(seconds: float, repeats: int) -> dict[str, object]:
-    """All kinds and faults; the order of the faults turns."""
-    runs: dict[str, dict[str, list[Ran]]] = {kind: {fault: [] for fault in FAULTS} for kind in KINDS}
+    """All kinds and faults; their order turns."""
+    names = [ALONE, *FAULTS]
+    runs: dict[str, dict[str, list[Ran]]] = {kind: {name: [] for name in names} for kind in KINDS}
+    pacing = {kind: Pacing(ALLOWED) for kind in KINDS}
     steps = {kind: training(kind) for kind in KINDS}
     for step in steps.values():
         window(step, seconds)
     with tempfile.TemporaryDirectory() as directory:
         for repeat in range(repeats):
             for kind, step in steps.items():
-                for fault in list(FAULTS) if repeat % 2 else list(FAULTS)[::-1]:
-                    with doomed(fault, Path(directory)) as beside:
-                        runs[kind][fault].append(compare_struck(step, beside, seconds))
-    return {kind: {fault: of_mode(found) for fault, found in faults.items()} for kind, faults in runs.items()}
+                for name in names if repeat % 2 else names[::-1]:
+                    beside = partial(doomed, name, Path(directory))
+                    slowed = (
+                        partial(window, step, seconds)
+                        if name == ALONE
+                        else partial(window_struck, step, beside, pacing[kind], seconds)
+                    )
+                    runs[kind][name].append(compare_struck(step, slowed, seconds, bool(repeat % 2)))
+    return {
+        kind: {name: of_mode(found) | {"met": is_met(found)} for name, found in faults.items()}
+        for kind, faults in runs.items()
+    }
+
+
+def is_met(runs: list[Ran]) -> bool:
+    """Do the medians of both slowdowns keep to their limits?"""
+    median, tail = ([run[name] or 0.0 for run in runs] for name in ("slowdown", "slowdown_p95"))
+    return statistics.median(median) <= MEDIAN_AT_MOST and statistics.median(tail) <= P95_AT_MOST
 
 
 def of_mode(runs: list[Ran]) -> dict[str, object]:
@@ -372,6 +371,7 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+ALONE = "alone"
 FAULTS = {"killed": kill, "hanging": hang, "out of memory": run_out}
 
 
@@ -380,7 +380,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=3.0, help="of a window")
+    parser.add_argument("--seconds", type=float, help="of a window: 3, and 6 with --faults")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--faults", action="store_true", help="one that is struck in the middle of a window")
     parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
@@ -390,7 +390,8 @@ def main() -> None:
     if arguments.train:
         train(arguments.train, arguments.fail, arguments.fault)
     load, measured = os.getloadavg(), measure_faults if arguments.faults else measure
-    print(json.dumps({"load": load, **measured(arguments.seconds, arguments.repeats)}, indent=1))
+    seconds = arguments.seconds or (6.0 if arguments.faults else 3.0)
+    print(json.dumps({"load": load, **measured(seconds, arguments.repeats)}, indent=1))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from tfwave.keras.bursts.nodes import Node
 from tfwave.keras.bursts.sharded import Place
 from tfwave.plan.given import GivenPlan, section_of
 from tfwave.plan.layers import Layers
+from tfwave.plan.plan import Plan
 
 
 class PlannedDevices:
@@ -18,6 +19,7 @@ class PlannedDevices:
         devices: by their full names.
         host: what inputs come from.
         batch: the largest one.
+        plan: with its layers alone.
     """
 
     def __init__(self, plan: GivenPlan, devices: Sequence[str] | None) -> None:
@@ -28,6 +30,7 @@ class PlannedDevices:
             TfwaveError: a device is not there, or there twice.
         """
         layers = section_of(plan, Layers)
+        self.plan = Plan(layers=layers)
         self._layers = {layer.name: layer for layer in layers.layers}
         self.batch = layers.batch
         self.host = _full_name("/device:CPU:0")

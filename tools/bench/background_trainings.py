@@ -1,0 +1,52 @@
+"""Three trainings: one that keeps the cores busy, the same with waits in each step, and one that uses one core."""
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+KINDS = ("busy", "gaps", "serial")
+GAP_SECONDS = 0.008
+
+
+def training(kind: str) -> Callable[[], object]:
+    """A step of it."""
+    tf: Any = import_module("tensorflow")
+    if kind == "serial":
+        forward, shapes = recurrent, [[192, 128]]
+    else:
+        forward, shapes = convolved, [[3, 3, 24 if layer else 3, 24] for layer in range(6)]
+    weights = [
+        tf.Variable(0.1 * tf.random.stateless_normal(shape, [1, seed])) for seed, shape in enumerate(shapes)
+    ]
+
+    @tf.function
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(forward(tf, weights) ** 2)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(1e-3 * gradient)
+        return loss
+
+    def made() -> object:
+        time.sleep(GAP_SECONDS if kind == "gaps" else 0)
+        return step().numpy()
+
+    return made
+
+
+def recurrent(tf: Any, weights: list[Any]) -> Any:
+    """Small products, each of which waits for the one before."""
+    hidden = tf.zeros([8, 128])
+    for word in tf.unstack(tf.random.stateless_normal([24, 8, 64], [2, 0])):
+        for _ in range(3):
+            hidden = tf.tanh(tf.concat([word, hidden], 1) @ weights[0])
+    return hidden
+
+
+def convolved(tf: Any, weights: list[Any]) -> Any:
+    """Convolutions of small pictures."""
+    hidden = tf.random.stateless_normal([16, 32, 32, 3], [2, 0])
+    for weight in weights:
+        hidden = tf.nn.relu(tf.nn.conv2d(hidden, weight, 1, "SAME"))
+    return hidden
