@@ -18,3 +18,4 @@ from tfwave.colocate.results import Results as Results
 from tfwave.memory.colocation import Policy as Policy
 from tfwave.runtime.beside import background_batch as background_batch
 from tfwave.runtime.beside import background_step as background_step
+from tfwave.runtime.lowered import background_session as background_session

@@ -4,7 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tfwave.colocate.pacing import Pacing
 from tfwave.errors import PlanError
+
+_BEHIND_ALL = -(1 << 63)
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,16 @@ class Job:
         fit_slowed_at_most: the most that its step may come slower, as a share of it, by being made to fit where it
             has no room: with tensors on the host, or made again, see `tfwave.fit_memory`. By the model of ``tfwave
             fit``; its first steps need room as they are. None: a job that has no room ends.
+        background: it takes only what the other jobs leave: its threads get the cores where no other thread wants
+            them, it waits for memory behind all others, and it takes turns with none (DeepPool section 5). Its step
+            is a `SessionStep` of a `background_session`.
+        slowdown_at_most: of a background: as 1.05, how many times as long as without it the planned steps of any
+            other job may take; else it is held for some of them, as `Background` is. None: it is measured only.
+            `JobResult` says what it came to.
 
     Raises:
-        PlanError: a job without a name, or a latency that is not above 0.
+        PlanError: a job without a name, a latency that is not above 0, a background with a priority or a latency, or
+            a slowdown that is not above 1, or not of a background.
     """
 
     name: str
@@ -55,6 +65,8 @@ class Job:
     latency_at_most: float | None = None
     checkpoint: Any = None
     fit_slowed_at_most: float | None = None
+    background: bool = False
+    slowdown_at_most: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what messages could not name."""
@@ -64,3 +76,19 @@ class Job:
             raise PlanError(
                 f"the job '{self.name}' has a latency_at_most of {self.latency_at_most} s: give more than 0"
             )
+        if self.background and (self.priority or self.latency_at_most is not None):
+            raise PlanError(
+                f"the job '{self.name}' is a background, which goes behind all others: give it neither a priority nor "
+                "a latency_at_most"
+            )
+        if self.slowdown_at_most is not None and not self.background:
+            raise PlanError(
+                f"the job '{self.name}' has a slowdown_at_most and is no background: give background=True, or "
+                "slowed_at_most for what it puts up with itself"
+            )
+        Pacing(self.slowdown_at_most)
+
+    @property
+    def rank(self) -> int:
+        """The priority; that of a background is below all."""
+        return _BEHIND_ALL if self.background else self.priority

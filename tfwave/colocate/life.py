@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import Any, Protocol
 
+from tfwave.colocate.backgrounds import Held
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.results import JobResult
 from tfwave.errors import EnforcerError
@@ -18,6 +19,7 @@ from tfwave.runtime.live.batches import arguments
 from tfwave.runtime.live.instances import FunctionInstance, SessionInstance
 from tfwave.runtime.live.retrace import is_function
 from tfwave.runtime.live.saved import ObjectState, SessionState, State
+from tfwave.runtime.lowered import is_lowered
 
 Run = Callable[..., Any]
 """Makes a step with the parts of a batch."""
@@ -82,7 +84,7 @@ class Life:
         self.steps = 0
         self.resumed_after = 0
         self._numbers = count()
-        self._wanted: _Wanted = next(self._numbers), _checked(job.name, job.step), None
+        self._wanted: _Wanted = next(self._numbers), _checked(job, job.step), None
         self._made = self._wanted
         self._cancelled = False
         self._batches = iter(job.batches)
@@ -109,7 +111,7 @@ class Life:
         Raises:
             EnforcerError: it is none.
         """
-        self._wanted = next(self._numbers), _checked(self.job.name, step), None
+        self._wanted = next(self._numbers), _checked(self.job, step), None
 
     def refit(self, fitted: Transform) -> None:
         """Make the same step rewritten from the next one on."""
@@ -174,7 +176,9 @@ class Life:
         self.state = None
         self.job = replace(self.job, step=None, batches=(), checkpoint=None)
 
-    def result(self, waited_seconds: float, latency_p95_seconds: float | None = None) -> JobResult:
+    def result(
+        self, waited_seconds: float, latency_p95_seconds: float | None = None, held: Held | None = None
+    ) -> JobResult:
         """So far."""
         return JobResult(
             self.steps,
@@ -184,6 +188,8 @@ class Life:
             self.error,
             latency_p95_seconds,
             self.resumed_after,
+            None if held is None else held.slowdown,
+            0 if held is None else held.times,
         )
 
     def _advance(self, run: Run) -> bool:
@@ -225,9 +231,14 @@ def _state(job: Job) -> State | None:
     raise EnforcerError(f"the checkpoint of the job '{job.name}' is {given!r}: give a {wanted}")
 
 
-def _checked(name: str, step: Any) -> Any:
+def _checked(job: Job, step: Any) -> Any:
     if not (isinstance(step, SessionStep) or is_function(step)):
         raise EnforcerError(
-            f"the step of the job '{name}' is {step!r}: give a tf.function, or a tfwave.colocate.SessionStep"
+            f"the step of the job '{job.name}' is {step!r}: give a tf.function, or a tfwave.colocate.SessionStep"
+        )
+    if job.background and not (isinstance(step, SessionStep) and is_lowered(step.session)):
+        raise EnforcerError(
+            f"the job '{job.name}' is a background, and the threads of its step are others' too: give a "
+            "SessionStep of a tfwave.colocate.background_session, or run it as a program by tfwave.colocate.Background"
         )
     return step

@@ -2,9 +2,10 @@
 
 from typing import Any, Literal, cast
 
-from tfwave.runtime.allocator import AllocatorSettings, Device, one_region, set_up
+from tfwave.runtime.allocator import AllocatorSettings, Device, one_region, say, set_up, set_variables
 from tfwave.runtime.gpu_memory import gpu_options as options_of
 from tfwave.runtime.gpu_memory import limit_gpus
+from tfwave.runtime.lowered import OWN_THREADS
 from tfwave.runtime.planned_pool import PlannedPool, open_pool
 from tfwave.sizes import parse_size
 
@@ -15,6 +16,7 @@ def limit_memory(
     device: Literal["cpu", "gpu"] = "cpu",
     growth: bool = True,
     asynchronous: bool = False,
+    own_threads: bool = False,
 ) -> tuple[str, ...]:
     """Give this process a CPU pool, or each of its GPUs one, of so many bytes, as "512MiB"; says what was done.
 
@@ -27,6 +29,7 @@ def limit_memory(
         device: whose pool.
         growth: of GPUs: take memory as it is needed, not all at the start.
         asynchronous: of GPUs: CUDA's own pool (`cudaMallocAsync`), which may take more than the limit.
+        own_threads: each session computes in threads of its own, as a `background_session` must.
 
     Raises:
         EnforcerError: TensorFlow is already imported, the limit is too small, or an option or device
@@ -36,6 +39,9 @@ def limit_memory(
     """
     settings = AllocatorSettings(parse_size(limit), cast("Device", device), growth, asynchronous)
     said = set_up(settings)
+    if own_threads:
+        set_variables({OWN_THREADS: "1"})
+        said += say([f"sessions compute in threads of their own: {OWN_THREADS}=1"])
     return (*said, one_region()) if settings.device == Device.CPU else (*said, *limit_gpus(settings))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfwave.bundle.bundle import Bundle
+from tfwave.colocate.backgrounds import Held
 from tfwave.colocate.latency import p95
 from tfwave.colocate.life import Life, in_words_only
 from tfwave.colocate.refit import refitted
@@ -67,6 +68,7 @@ class Member:
         self._shapes: dict[_Key, Shape] = {}
         self._waited_before: dict[str, float] = {}
         self._latencies: list[float] = []
+        self._held = Held()
         self._thread = threading.Thread(target=self._live, name=f"tfwave-{life.job.name}", daemon=True)
 
     def start(self) -> None:
@@ -110,7 +112,7 @@ class Member:
             )
         room = self._sharing.room
         waited = sum(room.waited_seconds(name) - before for name, before in self._waited_before.items())
-        return self._life.result(waited, p95(self._latencies))
+        return self._life.result(waited, p95(self._latencies), self._held)
 
     def cancel(self) -> None:
         """Likewise."""
@@ -130,12 +132,14 @@ class Member:
 
     def _begin(self) -> None:
         try:
+            self._sharing.backgrounds.begin(self._life.job)
             self._sharing.begin(self._life)
         except TfwaveError as error:
             self._life.fail(error)
 
     def _leave(self) -> None:
         self._say_latency()
+        self._held = self._sharing.backgrounds.leave(self._life.job)
         try:
             if not self._arrived and self._cohort:
                 self._cohort.arrive()
@@ -173,6 +177,8 @@ class Member:
         for shape in self._shapes.values():
             if shape.refusal is not None and self._life.goes_on() and not self._is_refitted(shape):
                 self._life.fail(shape.refusal)
+        while self._life.goes_on() and not self._sharing.backgrounds.may_step(self._life.job, _TICK_SECONDS):
+            pass
         return self._life.goes_on()
 
     def _is_refitted(self, shape: Shape) -> bool:
@@ -190,9 +196,11 @@ class Member:
     def _step(self, *batch: Any) -> Any:
         shape = self._shape_of(batch)
         known, barred, begin = shape.is_known, shape.is_barred, time.perf_counter()
-        value = self._sharing.step(shape, *batch)
+        with self._sharing.backgrounds.step(self._life.job):
+            value = self._sharing.step(shape, *batch)
         if barred:
             self._latencies.append(time.perf_counter() - begin)
+            self._sharing.backgrounds.note(self._life.job, self._latencies[-1])
         if not known and shape.settle():
             self._take_in(shape)
         return value

@@ -22,6 +22,9 @@ class JobResult:
         latency_p95_seconds: what 95 of 100 of its steps took at most, waiting included, but for its first ones and
             those after each change; None where there were no others.
         resumed_after: so many steps, which a checkpoint had; 0 if the job began anew.
+        slowdown: of a background: how many times as long as without it the planned steps took of that job which it
+            slowed most; None where there were too few.
+        held: of a background: how often it was held, as that was over its `slowdown_at_most`.
     """
 
     steps: int
@@ -31,6 +34,8 @@ class JobResult:
     error: Exception | None = None
     latency_p95_seconds: float | None = None
     resumed_after: int = 0
+    slowdown: float | None = None
+    held: int = 0
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Room:
                 refused[shape] = PlanError(str(error))
         self._inside = jobs.keys() - refused.keys()
         kept_apart = set(map(frozenset, turns))
-        for one, other in combinations([shape for shape in shapes if not shape.is_kept], 2):
+        for one, other in combinations([shape for shape in shapes if _takes_turns(shape)], 2):
             if frozenset({one.life.job.name, other.life.job.name}) in kept_apart:
                 self._ledger.take_turns(one.name, other.name)
         return refused
@@ -99,9 +99,14 @@ class Room:
         return self._closed.then(self._ledger.figures())
 
 
+def _takes_turns(shape: Shape) -> bool:
+    """A background would keep the cores from the others that it takes turns with, or have none of them."""
+    return not shape.is_kept and not shape.life.job.background
+
+
 def _entry(shape: Shape, job: GroupedJob) -> LedgerJob:
     """A shape whose memory is kept asks for nothing."""
-    entry = ledger_job(job, shape.life.job.priority)
+    entry = ledger_job(job, shape.life.job.rank)
     if not shape.is_kept:
         return entry
     return replace(entry, held=(0,) * len(entry.held), transients=(0,) * len(entry.transients))

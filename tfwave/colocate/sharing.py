@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tfwave.colocate.backgrounds import Backgrounds
 from tfwave.colocate.checkpoints import Checkpoints, Standing
 from tfwave.colocate.fitting import Fit, Placed, fit, fit_beside
 from tfwave.colocate.gate import Gate
@@ -51,6 +52,7 @@ class Sharing:
         """
         self.gate = Gate(max(STOP_SECONDS, wait_seconds or 0.0))
         self.room = Room(limit)
+        self.backgrounds = Backgrounds()
         self.checkpoints = checkpoints
         self.plan: Groups | None = None
         self._wait_seconds = wait_seconds
@@ -211,7 +213,7 @@ class Sharing:
         placed = _largest(self._shapes)
         leading = _largest([*self._shapes, *shapes])
         fresh = [shape for shape in leading.values() if shape in shapes]
-        fresh.sort(key=lambda shape: -shape.life.job.priority)
+        fresh.sort(key=lambda shape: -shape.life.job.rank)
         stays = [shape for name, shape in placed.items() if leading[name] is shape]
         there = [shape.placed for shape in stays if shape.placed is not None and not shape.is_kept]
         kept = [shape.job for shape in stays if shape.job is not None and shape.is_kept]
