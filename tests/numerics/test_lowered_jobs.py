@@ -1,4 +1,4 @@
-"""A background among the jobs of a pool: its threads are the kernel's last choice, and what all compute the same."""
+"""A background among the jobs of a pool: its threads are the kernel's last choice, all compute the same."""
 
 import os
 from typing import Any

@@ -53,8 +53,8 @@ class Job:
             `JobResult` says what it came to.
 
     Raises:
-        PlanError: a job without a name, a latency that is not above 0, a background with a priority or a latency, or
-            a slowdown that is not above 1, or not of a background.
+        PlanError: a job without a name, a latency that is not above 0, a background with a priority or a latency,
+            or a slowdown that is not above 1, or not of a background.
     """
 
     name: str
@@ -78,8 +78,8 @@ class Job:
             )
         if self.background and (self.priority or self.latency_at_most is not None):
             raise PlanError(
-                f"the job '{self.name}' is a background, which goes behind all others: give it neither a priority nor "
-                "a latency_at_most"
+                f"the job '{self.name}' is a background, which goes behind all others: give it neither a priority "
+                "nor a latency_at_most"
             )
         if self.slowdown_at_most is not None and not self.background:
             raise PlanError(

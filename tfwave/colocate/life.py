@@ -239,6 +239,7 @@ def _checked(job: Job, step: Any) -> Any:
     if job.background and not (isinstance(step, SessionStep) and is_lowered(step.session)):
         raise EnforcerError(
             f"the job '{job.name}' is a background, and the threads of its step are others' too: give a "
-            "SessionStep of a tfwave.colocate.background_session, or run it as a program by tfwave.colocate.Background"
+            "SessionStep of a tfwave.colocate.background_session, or run it as a program, see "
+            "tfwave.colocate.Background"
         )
     return step
