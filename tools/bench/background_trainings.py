@@ -10,7 +10,18 @@ GAP_SECONDS = 0.008
 
 
 def training(kind: str) -> Callable[[], object]:
-    """A step of it."""
+    """A step of it, with its waits."""
+    step = function(kind)
+
+    def made() -> object:
+        time.sleep(GAP_SECONDS if kind == "gaps" else 0)
+        return step().numpy()
+
+    return made
+
+
+def function(kind: str) -> Any:
+    """The `tf.function` of a step, without waits."""
     tf: Any = import_module("tensorflow")
     if kind == "serial":
         forward, shapes = recurrent, [[192, 128]]
@@ -28,11 +39,24 @@ def training(kind: str) -> Callable[[], object]:
             weight.assign_sub(1e-3 * gradient)
         return loss
 
-    def made() -> object:
-        time.sleep(GAP_SECONDS if kind == "gaps" else 0)
-        return step().numpy()
+    return step
 
-    return made
+
+def in_session(make: Callable[..., Any]) -> tuple[Any, list[Any]]:
+    """A session that `make` makes of a graph, its variables initialised, and what trains convolutions in it."""
+    tf: Any = import_module("tensorflow")
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        weights = [
+            v1.get_variable(f"w{layer}", [3, 3, 24 if layer else 3, 24], use_resource=True)
+            for layer in range(6)
+        ]
+        loss = tf.reduce_mean(convolved(tf, weights) ** 2)
+        train = v1.train.GradientDescentOptimizer(1e-3).minimize(loss)
+        initialize = v1.global_variables_initializer()
+    session = make(graph)
+    session.run(initialize)
+    return session, [loss, train]
 
 
 def recurrent(tf: Any, weights: list[Any]) -> Any:

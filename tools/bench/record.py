@@ -17,6 +17,7 @@ tools/bench/record.py model_parallel       waves and a pipeline on the cores: mi
 tools/bench/record.py burst                shards beside data parallelism by hand: a minute, and a quiet machine
 tools/bench/record.py burst_planner        burst plans beside all that there are: minutes, on any machine
 tools/bench/record.py background           a training on what others leave: minutes, and a quiet machine
+tools/bench/record.py background_jobs      the same as a job of a pool: minutes, and a quiet machine
 tools/bench/record.py largest_batch        the largest batches in a 512 MB pool, made to fit: hours, and quiet
 tools/bench/record.py fit_promises         verdicts of tfwave fit against what runs: an hour, and quiet
 tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
@@ -151,6 +152,7 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     "matrix": matrix_commands(),
     "burst": [["burst.py", "--repeats", "9"]],
     "background": [["background.py"], ["background.py", "--faults"]],
+    "background_jobs": [["background_jobs.py"]],
     "keras_fit": [["keras_fit.py"]],
     "keras_embedding": [["keras_embedding.py"]],
     "embedding": [["embedding.py"], *(["embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9"))],

@@ -62,6 +62,13 @@ VIEWS: dict[str, tuple[View, ...]] = {
             "serial": "one that uses one core",
         }.items()
     ),
+    "background_jobs": (
+        View(
+            "The same by a background among a pool's jobs; `told` by the pool itself. Median, least, most.",
+            "kinds/*",
+            ("mode", "slowdown", "slowdown_p95", "told", "share_of_idle"),
+        ),
+    ),
     "barrier": (
         View(
             "A step of three models with barriers that always open, in one process.",
