@@ -86,7 +86,10 @@ void DeadlineReleasesInRankOrderAndTheRestIsLate() {
   };
   for (int i = kSize - 1; i > 0; --i) arrive(1, i);
   CHECK(sequencer.counters().held == kSize - 1);
-  WaitUntil([&] { return sequencer.counters().released == kSize - 1; });
+  WaitUntil([&] {
+    std::lock_guard<std::mutex> lock(mu);
+    return order.size() == size_t{kSize - 1};
+  });
   arrive(1, 0);
   std::lock_guard<std::mutex> lock(mu);
   CHECK(order.size() == size_t{kSize} && order.back() == 0 && std::is_sorted(order.begin(), order.end() - 1));

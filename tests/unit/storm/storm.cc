@@ -84,6 +84,7 @@ class Storm {
     flight_.Land();
     WaitUntil([&] { return sequencer_.counters().held == 0 && sequencer_.counters().live_steps == 0; });
     flight_.Land();
+    WaitUntil([&] { return AllHaveLeft(); });  // the last one taken may be on its way yet
     for (int64_t i = 0; i < size(); ++i) CHECK(left_[i] == (IsLost(i) ? 0 : 1));
     CHECK(ordered_ > 0 && aborted_ > 0);
   }
@@ -100,6 +101,13 @@ class Storm {
   static int64_t StepOf(int64_t which) { return 1 + which / kInAStep; }
   // Never handed off: what waits for it leaves by the deadline.
   static bool IsLost(int64_t which) { return StepOf(which) % kLosingOf == 1 && which % kInAStep == kSize / 2; }
+
+  bool AllHaveLeft() const {
+    for (int64_t i = 0; i < size(); ++i) {
+      if (left_[i] == 0 && !IsLost(i)) return false;
+    }
+    return true;
+  }
 
   void Send(int64_t graph, int thread) {
     std::mt19937 random(seed_ + 1 + thread);
