@@ -63,6 +63,17 @@ def breathing() -> dict[str, Any]:
     def job(name: str, step: Any = None, **others: Any) -> Job:
         return Job(name, step or jobs[name].step, data[name], **others)
 
+    planned: list[str] = []
+
+    def telling(pool: Pool) -> Iterator[np.ndarray]:
+        """Before the last batch what is planned is told, with the job that has it."""
+        yield from data["again"][:-1]
+        plan = pool.plan
+        assert plan is not None
+        assert plan.groups is not None
+        planned.extend(each.job.name for each in plan.groups.jobs)
+        yield data["again"][-1]
+
     with Pool(held + ROOM) as pool:
         handles = {"stays": pool.add(job("stays"))}
         after(handles["stays"], 6)
@@ -76,7 +87,7 @@ def breathing() -> dict[str, Any]:
         after(handles["cancelled"], 3)
         handles["cancelled"].cancel()
         handles["cancelled"].result()
-        handles["again"] = pool.add(Job("huge", jobs["again"].step, data["again"]))
+        handles["again"] = pool.add(Job("huge", jobs["again"].step, telling(pool)))
     results = {name: handle.result() for name, handle in handles.items()}
     made = {name: result.steps for name, result in results.items()}
     kinds["huge"] = Trained
@@ -91,9 +102,7 @@ def breathing() -> dict[str, Any]:
         "equal": {name: losses(result.values) == alone[name] for name, result in results.items()},
         "released": pool.figures.released,
         "left": list(pool.figures.jobs),
-        "planned": sorted(each.job.name for each in pool.plan.groups.jobs)
-        if pool.plan and pool.plan.groups
-        else [],
+        "planned": planned,
     }
 
 

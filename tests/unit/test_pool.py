@@ -13,7 +13,7 @@ import pytest
 from tests.graphs import by_name
 from tests.grouped import graph_of, grouped, profile_of, slots_of
 from tfwave.colocate.first_steps import FirstSteps
-from tfwave.colocate.fitting import Placed, fit_beside
+from tfwave.colocate.fitting import Placed, fit_behind, fit_beside
 from tfwave.colocate.gate import Gate
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life, Stepping, in_words_only, let_go
@@ -410,6 +410,35 @@ def test_jobs_that_run_keep_their_groups_unless_others_save_much() -> None:
     assert [plan.jobs[0] == whole.job for plan in (wide, narrow, fixed)] == [True, False, True]
     refused = fit_beside([whole], [rising("b", 400)], 1000)
     assert (refused.plan, list(refused.left_out)) == (None, ["b"])
+
+
+def test_jobs_are_not_cut_for_a_background() -> None:
+    """Be it there or not; beside another job they would be, as above."""
+    one, two, last = rising("a"), rising("b"), rising("z")
+    beside = fit_beside([], [one, last], 70).plan
+    behind = fit_behind([], [one], [], [last], 70).plan
+    assert beside is not None
+    assert behind is not None
+    assert [job.name for job in behind.jobs] == ["a", "z"]
+    assert [len(plan.jobs[0].groups) > 1 for plan in (beside, behind)] == [True, False]
+    later = fit_behind([], [two], [Placed(beside.jobs[1], last)], [], 70).plan
+    assert later is not None
+    assert (later.jobs[0].name, len(later.jobs[0].groups)) == ("b", 1)
+    refused = fit_behind([], [one], [], [rising("z", 400)], 1000)
+    assert refused.plan is not None
+    assert ([job.name for job in refused.plan.jobs], list(refused.left_out)) == (["a"], ["z"])
+
+
+def test_a_background_that_runs_is_not_left_out_for_a_newcomer() -> None:
+    """Which has room alone, but not beside what the background holds between its steps."""
+    background, newcomer = step_of("z", resident=200), step_of("b", held=820)
+    assert fit_behind([], [newcomer], [], [], 1000).plan is not None
+    running = Placed(colocate([background], 1000).jobs[0], background)
+    found = fit_behind([], [newcomer], [running], [], 1000)
+    assert list(found.left_out) == ["b"]
+    without = fit_behind([Placed(colocate([rising("a")], 1000).jobs[0], None)], [], [running], [], 1000).plan
+    assert without is not None
+    assert [job.name for job in without.jobs] == ["a", "z"]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,28 @@ def fit_beside(placed: Sequence[Placed], steps: Sequence[JobStep], limit_bytes: 
     return anew if is_worth(anew.plan.seconds, kept.plan.seconds) else kept
 
 
+def fit_behind(
+    placed: Sequence[Placed],
+    steps: Sequence[JobStep],
+    backgrounds: Sequence[Placed],
+    steps_behind: Sequence[JobStep],
+    limit_bytes: int,
+) -> Fit:
+    """Plan jobs, and backgrounds behind them, which they are not cut for; `placed` and `backgrounds` run.
+
+    1. The jobs as if there were no backgrounds; then these beside them, in groups that may be others.
+    2. Where one that runs has no room so, all are as any.
+    """
+    first = fit_beside(placed, steps, limit_bytes) if steps else fit([], limit_bytes, [p.job for p in placed])
+    again = [each.step for each in backgrounds if each.step is not None]
+    kept = [each.job for each in backgrounds if each.step is None]
+    jobs = first.plan.jobs if first.plan else ()
+    last = fit([*again, *steps_behind], limit_bytes, [*jobs, *kept])
+    if any(step.name in last.left_out for step in again) or (last.plan is None and (kept or again)):
+        return fit_beside([*placed, *backgrounds], [*steps, *steps_behind], limit_bytes)
+    return Fit(last.plan or first.plan, {**first.left_out, **last.left_out})
+
+
 def _one_by_one(steps: Sequence[JobStep], limit_bytes: int, cut: Sequence[GroupedJob]) -> Fit:
     """Case 2."""
     plan: Colocation | None = None

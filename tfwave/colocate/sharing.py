@@ -9,7 +9,7 @@ from typing import Any
 
 from tfwave.colocate.backgrounds import Backgrounds
 from tfwave.colocate.checkpoints import Checkpoints, Standing
-from tfwave.colocate.fitting import Fit, Placed, fit, fit_beside
+from tfwave.colocate.fitting import Fit, Placed, fit, fit_behind, fit_beside
 from tfwave.colocate.gate import Gate
 from tfwave.colocate.latency import joined, kept_bytes, no_room_kept, warn_beside
 from tfwave.colocate.life import Life, let_go
@@ -218,9 +218,7 @@ class Sharing:
         there = [shape.placed for shape in stays if shape.placed is not None and not shape.is_kept]
         kept = [shape.job for shape in stays if shape.job is not None and shape.is_kept]
         kept += _keep([shape for shape in fresh if shape.is_kept], kept, there, left)
-        steps = [shape.step for shape in fresh if shape.step is not None and not shape.is_kept]
-        rest = left - sum(map(kept_bytes, kept))
-        found = fit_beside(there, steps, rest) if fresh and (there or steps) else Fit(None, {})
+        found = _fit(stays, fresh, left - sum(map(kept_bytes, kept)))
         for shape in fresh:
             shape.refusal = shape.refusal or found.left_out.get(shape.life.job.name)
         plan = joined(found.plan, kept, left) if fresh else None
@@ -262,6 +260,24 @@ def _standing(life: Life, state: State) -> Standing:
             )
 
     return Standing(steps, write)
+
+
+def _fit(stays: Sequence[Shape], fresh: Sequence[Shape], rest: int) -> Fit:
+    """Those whose memory is not kept, each job by one shape."""
+    behind = {shape for shape in (*stays, *fresh) if shape.life.job.background}
+    placed = {shape: shape.placed for shape in stays if shape.placed is not None and not shape.is_kept}
+    steps = {shape: shape.step for shape in fresh if shape.step is not None and not shape.is_kept}
+    if not fresh or not (placed or steps):
+        return Fit(None, {})
+    if not behind:
+        return fit_beside(list(placed.values()), list(steps.values()), rest)
+    return fit_behind(
+        [each for shape, each in placed.items() if shape not in behind],
+        [step for shape, step in steps.items() if shape not in behind],
+        [each for shape, each in placed.items() if shape in behind],
+        [step for shape, step in steps.items() if shape in behind],
+        rest,
+    )
 
 
 def _keep(
