@@ -28,14 +28,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import tfwave.colocate as colocation
+from tfwave.colocate.latency import p95
+from tools.bench.background import MEDIAN_AT_MOST, P95_AT_MOST, Ran, idle_seconds
 
 ALLOWED = 1.05
-MEDIAN_AT_MOST, P95_AT_MOST, SHARE_AT_LEAST = 1.05, 1.2, 0.8
+SHARE_AT_LEAST = 0.8
 SETTLED_STEPS = 32
 """First steps, those that are planned, and those of the pacing's first pause."""
 POOL = "1GiB"
-
-Ran = dict[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,6 @@ class Until:
             yield ()
 
 
-def idle_seconds() -> float:
-    """Core seconds that were nobody's so far."""
-    fields = Path("/proc/stat").read_text().partition("\n")[0].split()
-    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
-
-
 def ran_alone(step: object, timed: Timed) -> Timed:
     """In a pool of its own."""
     with colocation.Pool() as pool:
@@ -134,16 +128,11 @@ def compare(
     progress = made / (end - begin) / rate
     return {
         "slowdown": statistics.median(beside.steps) / statistics.median(without.steps),
-        "slowdown_p95": p95(beside.steps) / p95(without.steps),
+        "slowdown_p95": (p95(beside.steps) or 0.0) / (p95(without.steps) or 1.0),
         "told": told,
         "progress": progress,
         "share_of_idle": progress / without.idle if without.idle else None,
     }
-
-
-def p95(values: Sequence[float]) -> float:
-    """That which 95 of 100 keep to."""
-    return sorted(values)[int(0.95 * (len(values) - 1))]
 
 
 def measure(seconds: float, repeats: int) -> dict[str, object]:
