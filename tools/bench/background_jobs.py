@@ -1,9 +1,9 @@
 """What a background among the jobs of a pool costs the others, and how much of the idle time it takes.
 
 A pool (`tfwave.colocate.Pool`) trains a foreground, of three kinds as `background.py` has them, alone and beside a
-`Job(background=True, slowdown_at_most=1.05)` that trains convolutions; both take turns, and slowdowns are of the
-two of a repeat. Steps are timed where their batches are made, behind the first ones: so pauses, and what the
-foreground waits for the background's memory, are in it.
+`Job(background=True, slowdown_at_most=1.05)` that trains convolutions, or with `--unlimited` one that nothing
+holds; both take turns, and slowdowns are of the two of a repeat. Steps are timed where their batches are made,
+behind the first ones: so pauses, and what the foreground waits for the background's memory, are in it.
 
 * `slowdown`, `slowdown_p95`: of the foreground's steps, the median's and the 95th percentile's.
 * `told`: the median slowdown that the pool itself tells, by the foreground's own pauses.
@@ -12,6 +12,7 @@ foreground waits for the background's memory, are in it.
 * `met`: the medians of the first two are at most 1.05 and 1.2, that of the last at least 0.8.
 
     tools/bench/background_jobs.py                               about eight minutes, and a quiet machine
+    tools/bench/background_jobs.py --unlimited                   the same, of one that is never held
     tools/bench/background_jobs.py --seconds 2 --repeats 1       to see whether it works
 """
 
@@ -23,6 +24,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -97,14 +99,15 @@ def ran_alone(step: object, timed: Timed) -> Timed:
     return timed
 
 
-def ran_beside(step: object, timed: Timed, background: colocation.SessionStep) -> tuple[Until, float | None]:
-    """Likewise, beside the background, which ends with it."""
+def ran_beside(
+    background: colocation.SessionStep, allowed: float | None, step: object, timed: Timed
+) -> tuple[Until, float | None]:
+    """Likewise, beside the background, which ends with it and is held where it slows it by more than allowed."""
     handles: list[colocation.Handle] = []
     until = Until(lambda: handles[0].ended)
     with colocation.Pool() as pool:
         handles.append(pool.add(colocation.Job("foreground", step, timed)))
-        options = {"background": True, "slowdown_at_most": ALLOWED}
-        job = colocation.Job("background", background, until, **options)
+        job = colocation.Job("background", background, until, background=True, slowdown_at_most=allowed)
         handles.append(pool.add(job))
     for handle in handles:
         if error := handle.result().error:
@@ -113,14 +116,18 @@ def ran_beside(step: object, timed: Timed, background: colocation.SessionStep) -
 
 
 def compare(
-    foreground: Foreground, background: colocation.SessionStep, rate: float, seconds: float, first: bool
+    foreground: Foreground,
+    run_beside: Callable[[object, Timed], tuple[Until, float | None]],
+    rate: float,
+    seconds: float,
+    first: bool,
 ) -> Ran:
     """Both, in one order or the other; the background makes so many steps a second by itself."""
     without, beside = (Timed(seconds, foreground.wait_seconds) for _ in range(2))
     step = foreground.step
     if first:
         ran_alone(step, without)
-    until, told = ran_beside(step, beside, background)
+    until, told = run_beside(step, beside)
     if not first:
         ran_alone(step, without)
     begin, end = beside.asked[0], beside.asked[-1]
@@ -135,19 +142,20 @@ def compare(
     }
 
 
-def measure(seconds: float, repeats: int) -> dict[str, object]:
+def measure(seconds: float, repeats: int, allowed: float | None) -> dict[str, object]:
     """All kinds, in turn."""
     from tools.bench.background_trainings import GAP_SECONDS, KINDS, function, in_session
 
     session = colocation.background_session
     background = colocation.SessionStep(*in_session(session))
+    run_beside = partial(ran_beside, background, allowed)
     foregrounds = {kind: Foreground(function(kind), GAP_SECONDS if kind == "gaps" else 0.0) for kind in KINDS}
     runs: dict[str, list[Ran]] = {kind: [] for kind in KINDS}
     for repeat in range(repeats):
         for kind in KINDS:
             by_itself = ran_alone(background, Timed(seconds)).steps
             rate = len(by_itself) / sum(by_itself)
-            runs[kind].append(compare(foregrounds[kind], background, rate, seconds, bool(repeat % 2)))
+            runs[kind].append(compare(foregrounds[kind], run_beside, rate, seconds, bool(repeat % 2)))
     return {kind: told(found) for kind, found in runs.items()}
 
 
@@ -171,10 +179,12 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=8.0, help="of a window")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--unlimited", action="store_true", help="never hold the background")
     arguments = parser.parse_args()
     colocation.limit_memory(POOL, own_threads=True)
-    load = os.getloadavg()
-    print(json.dumps({"load": load, "kinds": measure(arguments.seconds, arguments.repeats)}, indent=1))
+    load, allowed = os.getloadavg(), None if arguments.unlimited else ALLOWED
+    kinds = measure(arguments.seconds, arguments.repeats, allowed)
+    print(json.dumps({"load": load, "kinds": kinds}, indent=1))
 
 
 if __name__ == "__main__":

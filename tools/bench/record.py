@@ -152,7 +152,7 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     "matrix": matrix_commands(),
     "burst": [["burst.py", "--repeats", "9"]],
     "background": [["background.py"], ["background.py", "--faults"]],
-    "background_jobs": [["background_jobs.py"]],
+    "background_jobs": [["background_jobs.py"], ["background_jobs.py", "--unlimited"]],
     "keras_fit": [["keras_fit.py"]],
     "keras_embedding": [["keras_embedding.py"]],
     "embedding": [["embedding.py"], *(["embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9"))],
