@@ -85,7 +85,7 @@ setup(
     cmdclass={"build_py": BuildWithLibraries, "bdist_wheel": WheelOfAnyPython},
     packages=find_packages(include=["tfwave", "tfwave.*", "grappler_passes", "grappler_passes.*"]),
     package_data={
-        "tfwave": ["py.typed", "native/*.h", "native/*.cc"],
+        "tfwave": ["py.typed", "native/*/*.h", "native/*/*.cc"],
         "tfwave.graph": ["ops.pb"],
         "tfwave.proto": ["*.proto", "*.pyi"],
         "tfwave.report.page": ["templates/*", "vendor/*"],

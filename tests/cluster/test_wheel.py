@@ -103,7 +103,12 @@ def test_the_sdist_has_sources_and_no_library(packed: Path) -> None:
     with tarfile.open(path) as sdist:
         members = sdist.getmembers()
     names = {member.name.partition("/")[2] for member in members}
-    assert {"tfwave/native/sequencer.cc", "tfwave/native/table.h", "setup.py", "docs/README.md"} <= names
+    assert {
+        "tfwave/native/order/sequencer.cc",
+        "tfwave/native/order/table.h",
+        "setup.py",
+        "docs/README.md",
+    } <= names
     assert [name for name in names if name.endswith((".so", ".pyc"))] == []
     assert {(member.uid, member.uname, member.mtime) for member in members} == {(0, "", members[0].mtime)}
 

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.native_program import assert_holds, needs_compiler
+from tests.unit.native_program import ORDER, assert_holds, needs_compiler
 
-SOURCES = (
-    *("split_link.cc", "all_to_all.cc", "sequencer*.cc", "priority_*.cc", "table.cc", "edge_index.cc"),
-    *("hand_off_log.cc", "pacer.cc"),
-)
+SOURCES = ("exchange/*.cc", *ORDER)
 HERE = Path(__file__).parent
 FRAMES = sorted((HERE / "crashers" / "frames").iterdir())
 ROUNDS = int(os.environ.get("TFWAVE_TEST_ROUNDS", "300"))

@@ -1,14 +1,14 @@
 // The C interface, of which no exception may leave: it would end the process. Each call is made again and again, and
 // each time memory runs out a little later in it. (Inlined, operators of our own look mismatched to g++.)
-#include "api.h"
+#include "process/api.h"
 
 #include <cstdlib>
 #include <new>
 #include <string>
 #include <vector>
 
-#include "ledger_api.h"
-#include "process.h"
+#include "process/ledger_api.h"
+#include "process/process.h"
 #include "sequencer_test.h"
 
 namespace {

@@ -12,19 +12,9 @@ import pytest
 from tests.unit.compiled import compiled
 
 NATIVE = Path(__file__).parent.parent.parent / "tfwave" / "native"
-OF_PROCESS = (
-    "sequencer*.cc",
-    "priority_*.cc",
-    "table.cc",
-    "edge_index.cc",
-    "*_log.cc",
-    "pacer.cc",
-    "shallow_sockets.cc",
-    "footprint.cc",
-    "ledger*.cc",
-    "copy_thread.cc",
-    "stash.cc",
-)
+ORDER = ("order/*.cc",)
+LEDGER = ("pool/footprint.cc", "pool/ledger*.cc")
+OF_PROCESS = (*ORDER, "pool/*.cc", "process/ledger_api.cc")
 """The sequencer, the ledger, and what lies beside them in a process and needs no TensorFlow."""
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 SANITIZERS = ("thread", "address,undefined")

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "edge_index.h"
-#include "hand_off_log.h"
-#include "sequencer.h"
+#include "order/edge_index.h"
+#include "order/hand_off_log.h"
+#include "order/sequencer.h"
 #include "sequencer_test.h"
 
 namespace tfwave {

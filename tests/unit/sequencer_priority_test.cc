@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "hand_off_log.h"
-#include "sequencer.h"
+#include "order/hand_off_log.h"
+#include "order/sequencer.h"
 #include "sequencer_test.h"
 
 namespace tfwave {

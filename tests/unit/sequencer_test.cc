@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "arrival_log.h"
-#include "hand_off_log.h"
-#include "monotonic.h"
-#include "pacer.h"
-#include "sequencer.h"
+#include "order/arrival_log.h"
+#include "order/hand_off_log.h"
+#include "base/monotonic.h"
+#include "order/pacer.h"
+#include "order/sequencer.h"
 #include "sequencer_test.h"
 
 using namespace tfwave;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "check.h"
-#include "sequencer.h"
+#include "order/sequencer.h"
 
 namespace tfwave {
 

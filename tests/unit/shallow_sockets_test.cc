@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "sequencer_test.h"
-#include "shallow_sockets.h"
+#include "order/shallow_sockets.h"
 
 namespace tfwave {
 namespace {

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.native_program import assert_holds, each_sanitizer, needs_compiler
 
-SOURCES = ("split_link.cc", "all_to_all.cc")
+SOURCES = ("exchange/*.cc",)
 TESTS = sorted(Path(__file__).parent.glob("all_to_all/*.cc"))
 
 

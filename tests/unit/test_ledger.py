@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.native_program import assert_holds, each_sanitizer, needs_compiler
+from tests.unit.native_program import LEDGER, assert_holds, each_sanitizer, needs_compiler
 
-SOURCES = ("footprint.cc", "ledger.cc", "ledger_admission.cc", "ledger_deadline.cc")
 TESTS = sorted(Path(__file__).parent.glob("ledger/*.cc"))
 
 
@@ -14,4 +13,4 @@ TESTS = sorted(Path(__file__).parent.glob("ledger/*.cc"))
 @needs_compiler
 @each_sanitizer
 def test_ledger(tmp_path: Path, sanitizer: str) -> None:
-    assert_holds(tmp_path, SOURCES, TESTS, 120, sanitizer)
+    assert_holds(tmp_path, LEDGER, TESTS, 120, sanitizer)

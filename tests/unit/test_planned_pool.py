@@ -13,4 +13,4 @@ TESTS = sorted(Path(__file__).parent.glob("planned_pool/*.cc"))
 @needs_compiler
 @each_sanitizer
 def test_planned_pool(tmp_path: Path, sanitizer: str) -> None:
-    assert_holds(tmp_path, ["planned_pool.cc"], TESTS, 120, sanitizer)
+    assert_holds(tmp_path, ["pool/planned_pool.cc"], TESTS, 120, sanitizer)

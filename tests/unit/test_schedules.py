@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.compiled import compiled
-from tests.unit.native_program import COMPILER, NATIVE, needs_compiler
+from tests.unit.native_program import COMPILER, LEDGER, NATIVE, ORDER, needs_compiler
 
 SCHEDULED = Path(__file__).parent / "scheduled"
-SEQUENCER = ("sequencer*.cc", "priority_*.cc", "table.cc", "edge_index.cc", "hand_off_log.cc")
-LEDGER = ("footprint.cc", "ledger.cc", "ledger_admission.cc", "ledger_deadline.cc")
-PROGRAMS = {"counted": SEQUENCER, "by_priority": SEQUENCER, "admitted": LEDGER}
+PROGRAMS = {"counted": ORDER, "by_priority": ORDER, "admitted": LEDGER}
 SCHEDULES = {"counted": 400_000, "by_priority": 300_000, "admitted": 300_000}
 
 

@@ -13,4 +13,4 @@ TESTS = sorted(Path(__file__).parent.glob("*_test.cc"))
 @needs_compiler
 @each_sanitizer
 def test_sequencer(tmp_path: Path, sanitizer: str) -> None:
-    assert_holds(tmp_path, (*OF_PROCESS, "api.cc"), TESTS, 120, sanitizer)
+    assert_holds(tmp_path, (*OF_PROCESS, "process/api.cc"), TESTS, 120, sanitizer)

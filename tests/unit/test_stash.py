@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.native_program import assert_holds, each_sanitizer, needs_compiler
 
-SOURCES = ("copy_thread.cc", "stash.cc")
+SOURCES = ("pool/copy_thread.cc", "pool/stash.cc")
 TESTS = sorted(Path(__file__).parent.glob("stash/*.cc"))
 
 

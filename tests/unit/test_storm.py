@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.native_program import assert_holds, each_sanitizer, needs_compiler
+from tests.unit.native_program import ORDER, assert_holds, each_sanitizer, needs_compiler
 
-SOURCES = ("sequencer*.cc", "priority_*.cc", "table.cc", "edge_index.cc", "hand_off_log.cc")
 STORM = Path(__file__).parent / "storm" / "storm.cc"
 THREADS = 64
 HAND_OFFS = int(os.environ.get("TFWAVE_TEST_HAND_OFFS", "20000"))
@@ -23,4 +22,4 @@ SECONDS = 180 + HAND_OFFS // 500
 @each_sanitizer
 def test_each_leaves_once_and_in_order(tmp_path: Path, sanitizer: str) -> None:
     asked = (str(THREADS), str(HAND_OFFS), SEED)
-    assert_holds(tmp_path, SOURCES, [STORM], SECONDS, sanitizer, *asked)
+    assert_holds(tmp_path, ORDER, [STORM], SECONDS, sanitizer, *asked)

@@ -74,7 +74,7 @@ def toolchain(compiler: Compiler, sources: Path) -> Toolchain:
     # What TensorFlow's headers are warned of is not ours to mend.
     flags = [_INCLUDE.sub("-isystem", flag) for flag in asked]
     # The layout of TensorFlow's Graph depends on NDEBUG, which get_compile_flags leaves out.
-    flags += ["-DNDEBUG", "-Wall", "-Wextra", "-O2", "-fPIC"]
+    flags += ["-DNDEBUG", "-Wall", "-Wextra", "-O2", "-fPIC", f"-I{sources}"]
     # The library names no folder of the machine that built it.
     places = [_INCLUDE.sub("", flag) for flag in asked if _INCLUDE.match(flag)]
     flags += [f"-ffile-prefix-map={place}=." for place in (*places, str(sources))]

@@ -183,7 +183,7 @@ def _build_once(progress: Progress) -> Library:
 
 
 def _build(folder: Path, compiler: Compiler, progress: Progress) -> None:
-    sources = _sources("*.cc")
+    sources = _sources(".cc")
     linked = folder / f"{_LIBRARY}.{os.getpid()}"
     build(toolchain(compiler, _SOURCES), sources, linked, progress)
     try_out(linked)
@@ -212,8 +212,9 @@ def _cache_folder() -> Path:
 
     version, installed = tensorflow_version(), _installed()
     made_of = hashlib.sha256()
-    for source in _sources("*.h") + _sources("*.cc"):
-        made_of.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for source in _sources(".h") + _sources(".cc"):
+        name = str(source.relative_to(_SOURCES))
+        made_of.update(name.encode() + b"\0" + source.read_bytes() + b"\0")
     # Its scripts bear the path of the environment.
     record = (installed and installed.read_text("RECORD")) or ""
     made_of.update("\n".join(line for line in record.splitlines() if "/libtensorflow" in line).encode())
@@ -221,8 +222,8 @@ def _cache_folder() -> Path:
     return Path(root) / f"tensorflow-{version}-{made_of.hexdigest()[:16]}"
 
 
-def _sources(pattern: str) -> list[Path]:
-    return sorted(_SOURCES.glob(pattern))
+def _sources(suffix: str) -> list[Path]:
+    return sorted(_SOURCES.rglob(f"*{suffix}"))
 
 
 def _digest_if_intact(folder: Path) -> str | None:

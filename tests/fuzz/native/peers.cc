@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "../../unit/check.h"
-#include "all_to_all.h"
-#include "hand_off_log.h"
-#include "pacer.h"
-#include "rendezvous_key.h"
-#include "sequencer.h"
-#include "split_link.h"
-#include "table.h"
+#include "exchange/all_to_all.h"
+#include "order/hand_off_log.h"
+#include "order/pacer.h"
+#include "process/rendezvous_key.h"
+#include "order/sequencer.h"
+#include "exchange/split_link.h"
+#include "order/table.h"
 
 // A frame may speak of a terabyte: then there is no memory, as there would be none without a sanitizer.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:max_allocation_size_mb=64"; }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../check.h"
-#include "all_to_all.h"
+#include "exchange/all_to_all.h"
 
 using namespace tfwave;
 

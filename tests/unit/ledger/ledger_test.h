@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../check.h"
-#include "ledger.h"
+#include "pool/ledger.h"
 
 namespace tfwave {
 

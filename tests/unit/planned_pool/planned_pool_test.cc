@@ -1,5 +1,5 @@
 // Asks the planned pool by hand, at random against a map of bytes, and under threads; exits with 0 if all holds.
-#include "planned_pool.h"
+#include "pool/planned_pool.h"
 
 #include <algorithm>
 #include <atomic>

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "../check.h"
-#include "footprint.h"
-#include "ledger.h"
+#include "pool/footprint.h"
+#include "pool/ledger.h"
 #include "scenario.h"
 #include "sync.h"
 #include "world.h"

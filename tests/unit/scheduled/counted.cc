@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../sequencer_test.h"
-#include "hand_off_log.h"
+#include "order/hand_off_log.h"
 #include "scenario.h"
 #include "world.h"
 

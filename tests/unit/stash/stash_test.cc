@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../check.h"
-#include "stash.h"
+#include "pool/stash.h"
 
 using namespace tfwave;
 

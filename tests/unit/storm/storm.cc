@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "../sequencer_test.h"
-#include "hand_off_log.h"
-#include "sequencer.h"
+#include "order/hand_off_log.h"
+#include "order/sequencer.h"
 
 namespace tfwave {
 namespace {

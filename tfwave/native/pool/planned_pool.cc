@@ -1,0 +1,116 @@
+#include "pool/planned_pool.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+namespace tfwave {
+namespace {
+
+int64_t Rounded(int64_t bytes) {
+  return (bytes + PlannedPool::kAlignment - 1) / PlannedPool::kAlignment * PlannedPool::kAlignment;
+}
+
+std::string Wrong(const PlannedPlace& place, int64_t region_bytes) {
+  const std::string what = "the place of '" + place.op + "' at " + std::to_string(place.offset);
+  if (place.offset < 0 || place.bytes < 1 || place.bytes > region_bytes || place.offset > region_bytes - place.bytes) {
+    return what + " with " + std::to_string(place.bytes) + " bytes is not in a region of " +
+           std::to_string(region_bytes) + ": make the plan again";
+  }
+  if (place.offset % PlannedPool::kAlignment != 0) {
+    return what + " is no multiple of " + std::to_string(PlannedPool::kAlignment) + ": make the plan again";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string PlannedPool::Install(const std::vector<PlannedPlace>& places, int64_t region_bytes) {
+  std::map<std::string, std::vector<Room>, std::less<>> found;
+  for (const PlannedPlace& place : places) {
+    if (const std::string wrong = Wrong(place, region_bytes); !wrong.empty()) return wrong;
+    found[place.op].push_back({place.offset, place.offset + place.bytes});
+  }
+  for (auto& of_op : found) {
+    std::stable_sort(of_op.second.begin(), of_op.second.end(),
+                     [](const Room& a, const Room& b) { return a.end - a.offset < b.end - b.offset; });
+  }
+  const std::lock_guard<Mutex> lock(mutex_);
+  if (!live_.empty()) return StillHeld(live_.size());
+  places_ = std::move(found);
+  smallest_ = std::numeric_limits<int64_t>::max();
+  for (const PlannedPlace& place : places) smallest_ = std::min(smallest_, place.bytes);
+  figures_ = {};
+  installed_ = true;
+  return "";
+}
+
+int64_t PlannedPool::Remove() {
+  const std::lock_guard<Mutex> lock(mutex_);
+  installed_ = false;
+  places_.clear();
+  return live_.size();
+}
+
+std::string PlannedPool::StillHeld(int64_t buffers) {
+  return std::to_string(buffers) + " buffers of the plan before are still held: end its steps, and free what they gave";
+}
+
+int64_t PlannedPool::Take(std::string_view op, int64_t bytes) {
+  const std::lock_guard<Mutex> lock(mutex_);
+  if (!installed_) return kElsewhere;
+  const int64_t size = Rounded(bytes);
+  const auto of_op = size < smallest_ ? places_.end() : places_.find(op);
+  bool fits = false;
+  if (of_op != places_.end()) {
+    for (const Room& place : of_op->second) {
+      if (place.end - place.offset < size) continue;
+      fits = true;
+      const int64_t offset = RoomIn(place, size);
+      if (offset == kElsewhere) continue;
+      live_.emplace(offset, offset + size);
+      ++figures_.served, ++figures_.live;
+      figures_.served_bytes += size, figures_.live_bytes += size;
+      figures_.reach = std::max(figures_.reach, offset + size);
+      return offset;
+    }
+  }
+  ++(fits ? figures_.conflicts : figures_.unknown);
+  (fits ? figures_.conflict_bytes : figures_.unknown_bytes) += size;
+  return kElsewhere;
+}
+
+bool PlannedPool::Give(int64_t offset) {
+  const std::lock_guard<Mutex> lock(mutex_);
+  const auto found = live_.find(offset);
+  if (found == live_.end()) return false;
+  --figures_.live;
+  figures_.live_bytes -= found->second - found->first;
+  live_.erase(found);
+  return !installed_ && live_.empty();
+}
+
+int64_t PlannedPool::BytesAt(int64_t offset) const {
+  const std::lock_guard<Mutex> lock(mutex_);
+  const auto found = live_.find(offset);
+  return found == live_.end() ? 0 : found->second - found->first;
+}
+
+PlannedPoolFigures PlannedPool::figures() const {
+  const std::lock_guard<Mutex> lock(mutex_);
+  return figures_;
+}
+
+// The first gap of a place between what is live there.
+int64_t PlannedPool::RoomIn(const Room& place, int64_t bytes) const {
+  int64_t at = place.offset;
+  auto next = live_.upper_bound(at);
+  if (next != live_.begin()) at = std::max(at, std::prev(next)->second);
+  for (; at + bytes <= place.end; ++next) {
+    if (next == live_.end() || at + bytes <= next->first) return at;
+    at = next->second;
+  }
+  return kElsewhere;
+}
+
+}  // namespace tfwave

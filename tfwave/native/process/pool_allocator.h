@@ -1,0 +1,68 @@
+// The CPU's allocator of this process: a BFC pool with a limit, and in it a region whose buffers lie as planned.
+#ifndef TFWAVE_NATIVE_POOL_ALLOCATOR_H_
+#define TFWAVE_NATIVE_POOL_ALLOCATOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pool/planned_pool.h"
+#include "base/sync.h"
+#include "tensorflow/core/common_runtime/bfc_allocator.h"
+#include "tensorflow/core/framework/allocator.h"
+
+namespace tfwave {
+
+// Bytes: of the region; what was held elsewhere when the plan was installed, and since then at most; and together with
+// what was held in the region at most.
+struct HeldFigures {
+  int64_t region, elsewhere_before, elsewhere_most, together_most;
+};
+
+class PoolAllocator : public tensorflow::Allocator {
+ public:
+  explicit PoolAllocator(int64_t limit);
+
+  // As those of PlannedPool. Installing fails, too, if the pool has no such region in one piece.
+  std::string Install(const std::vector<PlannedPlace>& places, int64_t region_bytes);
+  void Remove();
+  PlannedPoolFigures figures() const { return planned_.figures(); }
+  HeldFigures held() const;
+
+  std::string Name() override { return pool_.Name(); }
+  void* AllocateRaw(size_t alignment, size_t bytes) override;
+  void* AllocateRaw(size_t alignment, size_t bytes, const tensorflow::AllocationAttributes& attributes) override;
+  void DeallocateRaw(void* pointer) override;
+  using tensorflow::Allocator::DeallocateRaw;
+  bool TracksAllocationSizes() const override { return true; }
+  size_t RequestedSize(const void* pointer) const override;
+  size_t AllocatedSize(const void* pointer) const override;
+  int64_t AllocationId(const void* pointer) const override;
+  std::optional<tensorflow::AllocatorStats> GetStats() override;
+  bool ClearStats() override;
+  tensorflow::AllocatorMemoryType GetMemoryType() const override { return pool_.GetMemoryType(); }
+
+ private:
+  bool IsPlanned(const void* pointer) const;
+  int64_t OffsetOf(const void* pointer) const { return static_cast<const char*>(pointer) - region_.load(); }
+  void* TakePlanned(size_t alignment, size_t bytes);
+  void FreeRegion();
+  void CountAnew();
+  void Count(int64_t planned, int64_t elsewhere);
+
+  tensorflow::BFCAllocator pool_;
+  PlannedPool planned_;
+  Mutex installing_;
+  std::atomic<bool> active_{false};
+  std::atomic<char*> region_{nullptr};
+  std::atomic<int64_t> region_bytes_{0};
+  mutable Mutex counting_;
+  int64_t planned_now_ = 0, elsewhere_now_ = 0;
+  int64_t elsewhere_before_ = 0, elsewhere_most_ = 0, together_most_ = 0;
+};
+
+}  // namespace tfwave
+
+#endif  // TFWAVE_NATIVE_POOL_ALLOCATOR_H_
