@@ -303,6 +303,14 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ),
         ),
     ),
+    "split": (
+        View(
+            "Waterwave's split size: the largest batches of two jobs of a model by Algorithm 1, with groups of so "
+            f"many MiB, as a share of a job's alone, and of those that running in turn allows. {POOL}",
+            "capacity/*",
+            ("pair", "mode", "share:share", "of_ceiling:share", "predicted_share:share", "losses_equal"),
+        ),
+    ),
     "stream": (
         View(
             "Twelve trainings of a search, all asked for at once, to the end of the last and of the mean one; "
