@@ -75,9 +75,10 @@ def toolchain(compiler: Compiler, sources: Path) -> Toolchain:
     flags = [_INCLUDE.sub("-isystem", flag) for flag in asked]
     # The layout of TensorFlow's Graph depends on NDEBUG, which get_compile_flags leaves out.
     flags += ["-DNDEBUG", "-Wall", "-Wextra", "-O2", "-fPIC", f"-I{sources}"]
-    # The library names no folder of the machine that built it.
-    places = [_INCLUDE.sub("", flag) for flag in asked if _INCLUDE.match(flag)]
-    flags += [f"-ffile-prefix-map={place}=." for place in (*places, str(sources))]
+    # The library names no folder of the machine that built it, though the compiler may look behind a link.
+    places = [Path(_INCLUDE.sub("", flag)) for flag in asked if _INCLUDE.match(flag)]
+    named = dict.fromkeys(path for place in (*places, sources) for path in (place, place.resolve()))
+    flags += [f"-ffile-prefix-map={path}=." for path in named]
     return Toolchain(compiler, tuple(flags), tuple(link_flags))
 
 
