@@ -69,7 +69,7 @@ SHORT_STEPS = [*NO_BOTTLENECK, "--batch", "4", "--model", "MobileNetV2", "--step
 EXPLAINED = ["--workers", "1", "--traced", "25", "--repeats", "4"]
 """One worker, whose steps its orders tell apart."""
 SAME_PAIRS = ("resnet+resnet", "bert+bert", "inception+inception", "nasnet+nasnet")
-FEWER = ["--steps", "3", "--traced", "3"]
+FEWER = ["--steps", "2", "--traced", "2"]
 """Where a step takes twenty seconds, all of it on the wire."""
 KILOBYTE_TO_64_MEGABYTES = [str(1 << power) for power in (10, 14, 18, 20, 22, 24, 26)]
 RECORDS: dict[str, Sequence[list[str]]] = {
