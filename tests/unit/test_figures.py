@@ -11,7 +11,7 @@ from tfwave.bundle.bundle import Bundle
 from tfwave.order.bounds import Bounds
 from tfwave.proto.tensorflow_pb2 import StepStats
 from tfwave.report.figures import step_figures
-from tfwave.report.iterations import Iteration, explained, traced_iterations
+from tfwave.report.iterations import Iteration, explained, explained_normalized, traced_iterations
 
 PULLS = 3 * 100e-6 + 3_000_100 / 1e8
 """Seconds of the pulls of a step, one after the other."""
@@ -68,6 +68,7 @@ def test_efficiency_explains_step_times_that_orders_make() -> None:
     assert explained([iteration(1.0), iteration(1.7), iteration(2.9)]) == pytest.approx(1)
     slower = [iteration(1.0), iteration(2.0, 6.0, 2.0), iteration(1.5), iteration(3.1, 6.0, 2.0)]
     assert explained(slower) < 0.5
+    assert explained_normalized(slower) == pytest.approx(1)
     assert math.isnan(explained([iteration(1.0)]))
     assert math.isnan(explained([iteration(1.0), iteration(1.0)]))
 

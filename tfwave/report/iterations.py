@@ -59,18 +59,28 @@ def explained(iterations: Sequence[Iteration]) -> float:
 
     Near 1, orders are what makes steps differ; what is left are ops and links that took longer themselves.
     """
-    try:
-        return (
-            statistics.correlation([i.efficiency for i in iterations], [i.seconds for i in iterations]) ** 2
-        )
-    except statistics.StatisticsError:
-        return math.nan
+    return _told_by_efficiency(iterations, [i.seconds for i in iterations])
+
+
+def explained_normalized(iterations: Sequence[Iteration]) -> float:
+    """The same of step times over their own L: ops and links that took longer themselves are no noise there.
+
+    So the paper's figure 12 (a) has it, in normalized step times.
+    """
+    return _told_by_efficiency(iterations, [i.seconds / i.bounds.lower_seconds for i in iterations])
 
 
 def own_transfers(bundle: Bundle, device: str, pulling: frozenset[str]) -> frozenset[Transfer]:
     """Those between a worker and servers."""
     ends = ((t, {t.channel.source, t.channel.destination}) for t in bundle.transfers.data)
     return frozenset(t for t, both in ends if both & pulling == {device})
+
+
+def _told_by_efficiency(iterations: Sequence[Iteration], times: Sequence[float]) -> float:
+    try:
+        return statistics.correlation([i.efficiency for i in iterations], times) ** 2
+    except statistics.StatisticsError:
+        return math.nan
 
 
 def _iteration(bundle: Bundle, step: int, device: str, own: frozenset[Transfer]) -> Iteration | None:

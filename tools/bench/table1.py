@@ -3,7 +3,8 @@
 The paper's cluster of CPUs has 32 cores a host and 1 Gbit/s; here all workers share this machine's cores, so the
 batch is the paper's by that share of 32, for each worker. Throughput is the mean, straggler and E the most of a
 step, medians beside them. E is of steps that are traced, in blocks of their own, each by its own times; R2 is of
-the line that tells their times from E. The first two steps of a block are not counted.
+the line that tells their times from E, and of the one that tells these over their own L, as the paper's figure 12
+does. The first two steps of a block are not counted.
 
     tools/bench/table1.py AlexNetV2                                            inference, two workers, one server
     tools/bench/table1.py VGG16 --train
@@ -31,7 +32,7 @@ from tfwave.plan.plan import Plan
 from tfwave.planner.captured import plan_bundle
 from tfwave.report.conformance import HandOff, conformance
 from tfwave.report.figures import step_figures
-from tfwave.report.iterations import Iteration, explained, traced_iterations
+from tfwave.report.iterations import Iteration, explained, explained_normalized, traced_iterations
 from tools.bench.interleaved import run_interleaved, wire_seconds
 
 CLASSES = 1000
@@ -149,9 +150,11 @@ def against(
     """The figures by mode; `images` are those of a step."""
     steps = {mode: [step for block in of_mode for step in block] for mode, of_mode in blocks.items()}
     own = {mode: [i for block in of_mode for i in block] for mode, of_mode in traces.items()}
+    every = [iteration for of_mode in own.values() for iteration in of_mode]
     means = {mode: statistics.fmean(max(step) for step in of_mode) for mode, of_mode in steps.items()}
     return {
-        "explained": explained([iteration for of_mode in own.values() for iteration in of_mode]),
+        "explained": explained(every),
+        "explained_normalized": explained_normalized(every),
         "modes": {
             mode: {
                 "mean_seconds": means[mode],

@@ -348,9 +348,17 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ),
         ),
         View(
-            "How much of a traced step's time its E tells (R2); where order matters, most.",
+            "How much of a traced step's time its E tells (R2), and of that time over its own L; where order "
+            "matters, most.",
             "",
-            ("settings.model", "settings.train", "settings.workers", "settings.traced", "explained"),
+            (
+                "settings.model",
+                "settings.train",
+                "settings.workers",
+                "settings.traced",
+                "explained",
+                "explained_normalized",
+            ),
         ),
     ),
     "tick_tock": (
