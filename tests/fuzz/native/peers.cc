@@ -131,9 +131,12 @@ void CheckGroup(const std::string& bytes) {
   AllToAll group(0, {-1, ours}, std::chrono::hours(1));
   Write(theirs, bytes);
   shutdown(theirs, SHUT_WR);
-  std::promise<std::string> told;
+  std::promise<void> told;
   const std::string error = group.Scatter("edge_1_a", 1, 0, HeldSplit(1, 1, 4, "data"));
-  group.Collect("edge_1_a", 1, [&](const std::string& why, std::vector<Split>) { told.set_value(why); });
+  group.Collect("edge_1_a", 1, [&](const std::string& why, std::vector<Split> splits) {
+    CHECK(splits.size() == (why.empty() ? 2 : 0));
+    told.set_value();
+  });
   told.get_future().wait();
   group.Leave();
   CHECK(!group.failure().empty());

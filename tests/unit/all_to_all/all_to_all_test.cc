@@ -203,6 +203,15 @@ void WhatIsNoFrameEndsTheGroup() {
   close(sockets[1][0]);
 }
 
+void AFarewellWithoutAReasonIsNone() {
+  const auto sockets = Mesh(2);
+  AllToAll rank(0, sockets[0], kNever);
+  auto waiting = Collected(rank, "x", 0);
+  SplitLink other(sockets[1][0], kNever);
+  CHECK(other.Send({true, 0, "", {}}));
+  CHECK(Contains(waiting.get().error, "rank 1 is gone") && Contains(rank.failure(), "rank 1 is gone"));
+}
+
 void NothingIsSentOrCollectedTwice() {
   Ranks ranks = Joined(Mesh(2), 2);
   auto waiting = Collected(*ranks[1], "x", 0);
@@ -222,6 +231,7 @@ int main() {
   WhoCannotGoOnOrLeavesEndsItForAll();
   WhatIsScatteredBeforeLeavingArrives();
   WhatIsNoFrameEndsTheGroup();
+  AFarewellWithoutAReasonIsNone();
   NothingIsSentOrCollectedTwice();
   std::puts("all hold");
 }

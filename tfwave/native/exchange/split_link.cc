@@ -28,8 +28,9 @@ struct Head {  // as it lies in memory: all ranks are of one kind of machine
 };
 
 bool IsSound(const Head& head) {
-  return head.magic == kMagic && head.tag_bytes <= SplitLink::kLongestTag && head.rows >= 0 && head.bytes >= 0 &&
-         head.bytes <= kMostBytes;
+  const bool says_why = head.farewell == 0 || head.tag_bytes > 0;  // a group that has ended has a reason
+  return head.magic == kMagic && head.tag_bytes <= SplitLink::kLongestTag && says_why && head.rows >= 0 &&
+         head.bytes >= 0 && head.bytes <= kMostBytes;
 }
 
 }  // namespace

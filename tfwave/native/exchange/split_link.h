@@ -30,7 +30,7 @@ Split HeldSplit(int type, int64_t rows, int64_t bytes, const char* data);
 bool HasRowsOf(const Split& split, int64_t row_bytes);
 
 struct Frame {
-  bool farewell = false;  // the last: `tag` says why
+  bool farewell = false;  // the last: `tag` says why, in a byte or more
   int64_t step = 0;
   std::string tag;
   Split split;
