@@ -212,6 +212,20 @@ void AFarewellWithoutAReasonIsNone() {
   CHECK(Contains(waiting.get().error, "rank 1 is gone") && Contains(rank.failure(), "rank 1 is gone"));
 }
 
+void WhatCannotGoIsLetGoWithTheGroup() {
+  const auto sockets = Mesh(2);
+  AllToAll rank(0, sockets[0], std::chrono::milliseconds(20));
+  std::vector<std::weak_ptr<const void>> held;
+  for (int step = 0; step < 3; ++step) {
+    Split split = HeldSplit(1, 1, 1 << 23, nullptr);
+    held.push_back(split.holder);
+    CHECK(rank.Scatter("x", step, 1, std::move(split)).empty() || step > 0);
+  }
+  rank.Leave();
+  for (const auto& split : held) CHECK(split.expired());
+  close(sockets[1][0]);
+}
+
 void NothingIsSentOrCollectedTwice() {
   Ranks ranks = Joined(Mesh(2), 2);
   auto waiting = Collected(*ranks[1], "x", 0);
@@ -232,6 +246,7 @@ int main() {
   WhatIsScatteredBeforeLeavingArrives();
   WhatIsNoFrameEndsTheGroup();
   AFarewellWithoutAReasonIsNone();
+  WhatCannotGoIsLetGoWithTheGroup();
   NothingIsSentOrCollectedTwice();
   std::puts("all hold");
 }

@@ -184,6 +184,9 @@ void AllToAll::SendTo(int rank) {
   }
   if (!taken) Fail(Rank(rank) + " is gone, or took nothing for " + Seconds(deadline_));
   link.EndSending();
+  std::deque<Frame> left;  // what cannot go holds no memory
+  std::lock_guard<Mutex> lock(mu_);
+  left.swap(outbox.frames);
 }
 
 void AllToAll::ReceiveFrom(int rank) {
