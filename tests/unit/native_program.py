@@ -34,15 +34,17 @@ def assert_holds(
     seconds: float,
     sanitizer: str,
     *arguments: str,
+    sync: Path | None = None,
 ) -> None:
     """Compile the native sources and the tests with a sanitizer and without a warning, and run them.
 
-    All is compiled as one, as headers take most of the time.
+    All is compiled as one, as headers take most of the time. `sync`: a header to wait with, not the native one.
     """
     start = sanitized_start(sanitizer)
     sources = [path for pattern in patterns for path in sorted(NATIVE.glob(pattern))]
     joined = directory / "joined.cc"
-    joined.write_text("".join(f'#include "{path}"\n' for path in (*sources, *tests)))
+    bound = f'#define TFWAVE_SYNC "{sync}"\n' if sync else ""
+    joined.write_text(bound + "".join(f'#include "{path}"\n' for path in (*sources, *tests)))
     program = compiled(_command(sanitizer), NATIVE, joined)
     assert program, "it does not compile: the compiler's words are above"
     result = _run([*start, str(program), *arguments], seconds)

@@ -7,11 +7,12 @@ import pytest
 from tests.unit.native_program import assert_holds, each_sanitizer, needs_compiler
 
 SOURCES = ("exchange/*.cc",)
-TESTS = sorted(Path(__file__).parent.glob("all_to_all/*.cc"))
+HERE = Path(__file__).parent / "all_to_all"
+TESTS = sorted(HERE.glob("*.cc"))
 
 
 @pytest.mark.timeout(300)
 @needs_compiler
 @each_sanitizer
 def test_all_to_all(tmp_path: Path, sanitizer: str) -> None:
-    assert_holds(tmp_path, SOURCES, TESTS, 120, sanitizer)
+    assert_holds(tmp_path, SOURCES, TESTS, 120, sanitizer, sync=HERE / "few_threads.h")

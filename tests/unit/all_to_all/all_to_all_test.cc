@@ -1,4 +1,5 @@
 // The all-to-all, among ranks in one process; exits with 0 if all holds.
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -18,6 +20,7 @@ using namespace tfwave;
 namespace {
 
 constexpr std::chrono::hours kNever{1};
+constexpr int kAny = 1 << 30;  // threads
 
 struct Outcome {
   std::string error;
@@ -226,6 +229,23 @@ void WhatCannotGoIsLetGoWithTheGroup() {
   close(sockets[1][0]);
 }
 
+void WhereThreadsRunOutNoGroupForms() {
+  const auto sockets = Mesh(3);
+  for (const int enough : {0, 3, 4}) {
+    const auto end = dup(sockets[0][1]), other = dup(sockets[0][2]);
+    Thread::left = enough;
+    std::string why;
+    try {
+      AllToAll rank(0, {-1, end, other}, kNever);
+    } catch (const std::system_error& error) {
+      why = error.what();
+    }
+    Thread::left = kAny;
+    CHECK(Contains(why, "no more threads"));
+    CHECK(fcntl(end, F_GETFD) == -1 && fcntl(other, F_GETFD) == -1);
+  }
+}
+
 void NothingIsSentOrCollectedTwice() {
   Ranks ranks = Joined(Mesh(2), 2);
   auto waiting = Collected(*ranks[1], "x", 0);
@@ -247,6 +267,7 @@ int main() {
   WhatIsNoFrameEndsTheGroup();
   AFarewellWithoutAReasonIsNone();
   WhatCannotGoIsLetGoWithTheGroup();
+  WhereThreadsRunOutNoGroupForms();
   NothingIsSentOrCollectedTwice();
   std::puts("all hold");
 }

@@ -27,15 +27,25 @@ AllToAll::AllToAll(int rank, const std::vector<int>& sockets, std::chrono::nanos
     outboxes_.push_back(std::make_unique<Outbox>());
   }
   hearing_ = ranks - 1;
-  for (int distance = 1; distance < ranks; ++distance) {
-    const int other = (rank + distance) % ranks;
+  try {
+    Start();
+  } catch (...) {
+    Leave();  // the threads that there are
+    throw;
+  }
+}
+
+AllToAll::~AllToAll() { Leave(); }
+
+// Throws if the system has no more threads.
+void AllToAll::Start() {
+  for (int distance = 1; distance < ranks(); ++distance) {
+    const int other = (rank_ + distance) % ranks();
     senders_.emplace_back([this, other] { SendTo(other); });
     receivers_.emplace_back([this, other] { ReceiveFrom(other); });
   }
   watch_ = Thread([this] { Watch(); });
 }
-
-AllToAll::~AllToAll() { Leave(); }
 
 int64_t AllToAll::NextStep(const std::string& tag) {
   std::lock_guard<Mutex> lock(mu_);
@@ -97,7 +107,7 @@ void AllToAll::Leave() {
     if (link != nullptr) link->Shut();
   }
   for (Thread& receiver : receivers_) receiver.join();
-  watch_.join();
+  if (watch_.joinable()) watch_.join();
 }
 
 std::string AllToAll::failure() const {

@@ -60,6 +60,7 @@ class AllToAll {
   };
   using Ended = std::vector<std::pair<Done, std::vector<Split>>>;
 
+  void Start();
   Meeting& MeetingOf(const Key& key);
   void TakeIfWhole(std::map<Key, Meeting>::iterator found, Ended* ended);
   void Arrived(int from, Frame frame);
