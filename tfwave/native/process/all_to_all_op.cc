@@ -109,7 +109,12 @@ struct Address {
   std::string group, tag;
 };
 
-int64_t StepOf(OpKernelContext* context, int input) { return context->input(input).flat<int64_t>()(0); }
+absl::Status FindStep(OpKernelContext* context, int input, int64_t* step) {
+  const Tensor& given = context->input(input);
+  if (given.NumElements() != 1) return absl::InvalidArgumentError("an exchange takes the number of one step");
+  *step = given.flat<int64_t>()(0);
+  return absl::OkStatus();
+}
 
 class NextStepOp : public tensorflow::OpKernel {
  public:
@@ -150,6 +155,8 @@ class ScatterOp : public tensorflow::OpKernel {
       rows += count;
     }
     OP_REQUIRES(context, rows == value.dim_size(0), Unequal(value));
+    int64_t step = 0;
+    OP_REQUIRES_OK(context, FindStep(context, 2, &step));
     std::shared_ptr<AllToAll> group;
     OP_REQUIRES_OK(context, address_.Find(&group));
     const int64_t row_bytes = rows == 0 ? 0 : value.TotalBytes() / rows;
@@ -157,8 +164,8 @@ class ScatterOp : public tensorflow::OpKernel {
     const char* data = value.tensor_data().data();
     for (size_t i = 0; i < to_.size(); ++i) {
       const int64_t count = counts.flat<int64_t>()(i);
-      const std::string error = group->Scatter(address_.tag, StepOf(context, 2), to_[i],
-                                               {value.dtype(), count, count * row_bytes, data, holder});
+      const std::string error =
+          group->Scatter(address_.tag, step, to_[i], {value.dtype(), count, count * row_bytes, data, holder});
       OP_REQUIRES(context, error.empty(), address_.Error(error));
       data += count * row_bytes;
     }
@@ -186,6 +193,8 @@ class CollectOp : public tensorflow::AsyncOpKernel {
 
   // A step that ends before its exchange ends the group: the other ranks are in a step that this one is not in.
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    int64_t step = 0;
+    OP_REQUIRES_OK_ASYNC(context, FindStep(context, 0, &step), done);
     std::shared_ptr<AllToAll> group;
     OP_REQUIRES_OK_ASYNC(context, address_.Find(&group), done);
     OP_REQUIRES_ASYNC(context, group->ranks() == ranks_,
@@ -202,15 +211,14 @@ class CollectOp : public tensorflow::AsyncOpKernel {
       });
       if (!alive) group->Abort("its step was cancelled");
     }
-    group->Collect(address_.tag, StepOf(context, 0),
-                   [=](const std::string& error, std::vector<Split> splits) {
-                     // What comes after an op must not run on a thread that receives.
-                     tensorflow::Env::Default()->SchedClosure([=, splits = std::move(splits)]() mutable {
-                       if (manager != nullptr) manager->DeregisterCallback(token);
-                       context->SetStatus(error.empty() ? Give(context, std::move(splits)) : address_.Error(error));
-                       done();
-                     });
-                   });
+    group->Collect(address_.tag, step, [=](const std::string& error, std::vector<Split> splits) {
+      // What comes after an op must not run on a thread that receives.
+      tensorflow::Env::Default()->SchedClosure([=, splits = std::move(splits)]() mutable {
+        if (manager != nullptr) manager->DeregisterCallback(token);
+        context->SetStatus(error.empty() ? Give(context, std::move(splits)) : address_.Error(error));
+        done();
+      });
+    });
   }
 
  private:
