@@ -38,6 +38,7 @@ from tfwave.runtime.control.limits import DEFAULT_LIMITS, MOST_FUNCTIONS, MOST_T
 from tfwave.runtime.control.service import ControlServer, serve
 
 TOKEN = "a token of 16 or more".replace(" ", "-")
+TASK = "/job:ps/replica:0/task:0"
 
 
 def plan_of(*edges: str) -> Plan:
@@ -144,12 +145,27 @@ def test_a_plan_that_the_hook_refuses_leaves_the_settings(
     assert not hook.settings
 
 
+def test_a_plan_with_a_setting_that_is_refused_is_not_installed(
+    service: ControlServer, hook: FakeHook
+) -> None:
+    request = control_pb2.InstallRequest(plan=to_proto(plan_of("x")))
+    request.settings.hooked_tasks.tasks.append("ps")
+    with open_channel(service.address) as channel:
+        call = raw_call(channel, "Install", request.SerializeToString())
+    assert "'ps' is no task" in str(call.exception())
+    assert hook.plan is None
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
         ({"deadline_seconds": 60.5}, r"a deadline of 60.5 s is not allowed here: ask for at most 60"),
         ({"hooked_tasks": ["/job:ps\0x"]}, r"'/job:ps\\x00x' has a zero byte"),
-        ({"hooked_tasks": ["t"] * (MOST_TASKS + 1)}, f"more than {MOST_TASKS} hooked tasks"),
+        ({"hooked_tasks": [TASK] * (MOST_TASKS + 1)}, f"more than {MOST_TASKS} hooked tasks"),
+        (
+            {"hooked_tasks": [TASK, "/job:ps/task:0"]},
+            "'/job:ps/task:0' is no task: write /job:NAME/replica:N",
+        ),
     ],
 )
 def test_what_the_owner_does_not_allow_is_refused(
