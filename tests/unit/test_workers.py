@@ -23,6 +23,14 @@ def test_an_open_address_without_a_token() -> None:
         Workers(["10.0.0.1:7000"], 0, credentials=Credentials(None, "a.pem", "a.key", "ca.pem"))
 
 
+@pytest.mark.parametrize("seconds", [0.0, float("nan"), float("inf"), 1e10])
+def test_seconds_that_no_clock_has(seconds: float) -> None:
+    with pytest.raises(EnforcerError, match=r"deadline=.*: give seconds above 0, at most 1e.06"):
+        Workers(["127.0.0.1:7000"], 0, deadline=seconds)
+    with pytest.raises(EnforcerError, match=r"patience=.*: give seconds above 0, at most 1e.06"):
+        Workers(["127.0.0.1:7000"], 0, patience=seconds)
+
+
 def test_who_does_not_know_the_token_is_not_taken_for_a_worker() -> None:
     """It is there all the time, and shows the key of another token."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]

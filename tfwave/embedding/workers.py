@@ -10,6 +10,7 @@ from types import TracebackType
 
 from tfwave.errors import EnforcerError
 from tfwave.reduce.arrivals import KEY_BYTES, Arrivals, call
+from tfwave.reduce.options import LONGEST_SECONDS
 from tfwave.reduce.place import Place
 from tfwave.runtime.all_to_all import Exchange
 from tfwave.runtime.control.address import split_address
@@ -50,12 +51,12 @@ class Workers:
             rank: which of them this process is.
             credentials: a token that all know; needed where an address is not loopback. What is exchanged is not
                 encrypted: use a network that is trusted.
-            deadline: seconds that a step waits for another worker's part.
-            patience: seconds that workers wait for each other to form the group.
+            deadline: seconds that a step waits for another worker's part; at most 1e6.
+            patience: seconds that workers wait for each other to form the group; at most 1e6.
 
         Raises:
             EnforcerError: an address is malformed, in use or open to other machines without a token; credentials
-                without a token; or not all workers came.
+                without a token; seconds out of range; or not all workers came.
         """
         place = Place.given(addresses, rank)
         for address in addresses:
@@ -64,8 +65,9 @@ class Workers:
             raise EnforcerError(
                 "workers that hold tables know each other by a token: give Credentials(token=...)"
             )
-        if not (deadline > 0 and patience > 0):
-            raise EnforcerError(f"deadline={deadline}, patience={patience}: give seconds above 0")
+        for name, seconds in (("deadline", deadline), ("patience", patience)):
+            if not 0 < seconds <= LONGEST_SECONDS:
+                raise EnforcerError(f"{name}={seconds}: give seconds above 0, at most {LONGEST_SECONDS:g}")
         self._addresses, self._rank = tuple(place.workers), rank
         self._secret = (credentials.token or "" if credentials else "").encode()
         self._deadline, self._patience = deadline, patience
