@@ -62,8 +62,7 @@ std::string PoolAllocator::Install(const std::vector<PlannedPlace>& places, int6
     return "the pool has not " + std::to_string(region_bytes) +
            " bytes in one piece for the plan: give it a larger limit, or install the plan earlier";
   }
-  region_bytes_ = region_bytes;
-  region_ = static_cast<char*>(region);
+  region_ = &regions_.emplace_back(Region{static_cast<char*>(region), region_bytes});
   if (std::string wrong = planned_.Install(places, region_bytes); !wrong.empty()) {
     FreeRegion();
     return wrong;
@@ -81,7 +80,8 @@ void PoolAllocator::Remove() {
 
 HeldFigures PoolAllocator::held() const {
   const std::lock_guard<Mutex> lock(counting_);
-  return {region_bytes_.load(), elsewhere_before_, elsewhere_most_, together_most_};
+  const Region* const region = region_.load();
+  return {region == nullptr ? 0 : region->bytes, elsewhere_before_, elsewhere_most_, together_most_};
 }
 
 void* PoolAllocator::AllocateRaw(size_t alignment, size_t bytes) {
@@ -129,8 +129,8 @@ std::optional<tensorflow::AllocatorStats> PoolAllocator::GetStats() { return poo
 bool PoolAllocator::ClearStats() { return pool_.ClearStats(); }
 
 bool PoolAllocator::IsPlanned(const void* pointer) const {
-  const char* const region = region_.load(std::memory_order_acquire);
-  return region != nullptr && pointer >= region && pointer < region + region_bytes_.load();
+  const Region* const region = region_.load(std::memory_order_acquire);
+  return region != nullptr && pointer >= region->begin && pointer < region->begin + region->bytes;
 }
 
 void* PoolAllocator::TakePlanned(size_t alignment, size_t bytes) {
@@ -139,13 +139,12 @@ void* PoolAllocator::TakePlanned(size_t alignment, size_t bytes) {
   const int64_t offset = planned_.Take(Named(annotation.pending_op_name), bytes);
   if (offset == PlannedPool::kElsewhere) return nullptr;
   Count(planned_.BytesAt(offset), 0);
-  return region_.load() + offset;
+  return region_.load()->begin + offset;
 }
 
 // Nothing lies in it, and nobody takes from it.
 void PoolAllocator::FreeRegion() {
-  if (char* const region = region_.exchange(nullptr)) pool_.DeallocateRaw(region);
-  region_bytes_ = 0;
+  if (const Region* const region = region_.exchange(nullptr)) pool_.DeallocateRaw(region->begin);
 }
 
 void PoolAllocator::CountAnew() {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,8 +46,13 @@ class PoolAllocator : public tensorflow::Allocator {
   tensorflow::AllocatorMemoryType GetMemoryType() const override { return pool_.GetMemoryType(); }
 
  private:
+  struct Region {
+    char* begin;
+    int64_t bytes;
+  };
+
   bool IsPlanned(const void* pointer) const;
-  int64_t OffsetOf(const void* pointer) const { return static_cast<const char*>(pointer) - region_.load(); }
+  int64_t OffsetOf(const void* pointer) const { return static_cast<const char*>(pointer) - region_.load()->begin; }
   void* TakePlanned(size_t alignment, size_t bytes);
   void FreeRegion();
   void CountAnew();
@@ -56,8 +62,8 @@ class PoolAllocator : public tensorflow::Allocator {
   PlannedPool planned_;
   Mutex installing_;
   std::atomic<bool> active_{false};
-  std::atomic<char*> region_{nullptr};
-  std::atomic<int64_t> region_bytes_{0};
+  std::deque<Region> regions_;  // all that there were: who asks about one of them while it goes still reads it whole
+  std::atomic<const Region*> region_{nullptr};
   mutable Mutex counting_;
   int64_t planned_now_ = 0, elsewhere_now_ = 0;
   int64_t elsewhere_before_ = 0, elsewhere_most_ = 0, together_most_ = 0;
