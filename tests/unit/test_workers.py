@@ -49,6 +49,19 @@ def test_a_worker_that_does_not_come_is_named() -> None:
             Workers(addresses, rank, patience=PATIENCE)
 
 
+def test_who_is_interrupted_listens_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by Ctrl-C, while it waits for the others."""
+
+    def interrupted(workers: Workers) -> None:
+        raise KeyboardInterrupt
+
+    (port,) = free_ports(1)
+    monkeypatch.setattr(Workers, "form", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Workers([f"127.0.0.1:{port}"], 0)
+    socket.create_server(("127.0.0.1", port)).close()
+
+
 def test_a_worker_that_listens_and_ends_has_not_come() -> None:
     """As one that is about to form another group: it was heard, and has taken no connection."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]

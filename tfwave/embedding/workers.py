@@ -5,6 +5,7 @@ import hmac
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -80,11 +81,10 @@ class Workers:
             ) from err
         self.exchange = Exchange(_GROUP, rank, len(addresses))
         """What ops know the group by."""
-        try:
+        with ExitStack() as unless_formed:
+            unless_formed.callback(self._arrivals.close)
             self.form()
-        except EnforcerError:
-            self._arrivals.close()
-            raise
+            unless_formed.pop_all()
 
     def form(self) -> None:
         """Form the group anew, in place of one that has ended: all workers call it, those that were restarted too.
