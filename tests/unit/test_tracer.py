@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import grpc
@@ -11,6 +12,7 @@ from tests.unit.test_xplane import CALL, CHANNEL, KEY, PROCESS, Space
 from tfwave.errors import EnforcerError
 from tfwave.proto.profiler_pb2 import ProfileRequest, ProfileResponse, TerminateRequest, TerminateResponse
 from tfwave.runtime.hook import Arrival, Arrivals
+from tfwave.runtime.trace import tracer as traced
 from tfwave.runtime.trace.tracer import TRACE_SECONDS, Tracer
 
 FUNCTION = "__inference_step_9"
@@ -48,10 +50,13 @@ class Hook:
 
     def __init__(self, *before: Arrival) -> None:
         self.on = False
+        self.told_to_end = Event()
         self.log = list(before)
 
     def log_arrivals(self, on: bool) -> None:
         self.on = on
+        if not on:
+            self.told_to_end.set()
 
     def arrivals(self, cursor: int = 0) -> Arrivals:
         return Arrivals(len(self.log), 5, tuple(self.log[cursor:]))
@@ -118,6 +123,17 @@ def test_a_hook_tells_what_arrived_since_the_start(service: Service) -> None:
     hook.log.append(arrival(3, "between"))
     tracer.start()
     assert not tracer.stop().arrivals
+
+
+def test_a_trace_that_nobody_stops_logs_no_more(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who began it was killed; what the hook has logged is there for who asks."""
+    hook: Any = Hook()
+    tracer = Tracer(service.target, hook)
+    monkeypatch.setattr(traced, "TRACE_SECONDS", 0.05)
+    tracer.start()
+    hook.log.append(arrival(1, "x"))
+    assert hook.told_to_end.wait(60)
+    assert [a.edge for a in tracer.stop().arrivals] == ["x"]
 
 
 def test_a_trace_is_stopped_once(service: Service) -> None:

@@ -3,6 +3,7 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
+from threading import Timer
 
 from tfwave.graph.names import Channel
 from tfwave.proto import control_pb2
@@ -25,6 +26,8 @@ class Tracer:
         self._profiler = Profiler(target)
         self._hook = hook
         self._cursor = 0
+        self._end: Timer | None = None
+        """Of what the hook logs; the profiler knows when to end."""
 
     def start(self) -> None:
         """Begin; what was noted before is forgotten.
@@ -36,6 +39,9 @@ class Tracer:
         if self._hook is not None:
             self._hook.log_arrivals(True)
             self._cursor = self._hook.arrivals(self._cursor).next_cursor
+            self._end = Timer(TRACE_SECONDS, self._hook.log_arrivals, (False,))
+            self._end.daemon = True
+            self._end.start()
 
     def stop(self) -> control_pb2.Trace:
         """End, and sum up.
@@ -43,6 +49,9 @@ class Tracer:
         Raises:
             EnforcerError: no trace was begun.
         """
+        if self._end is not None:
+            self._end.cancel()
+            self._end.join()  # else it might end the next trace
         if self._hook is not None:
             self._hook.log_arrivals(False)
         trace = read_trace(self._profiler.stop())
