@@ -14,8 +14,10 @@ import tensorflow as tf
 tf.load_library(sys.argv[1])
 function = tf.function(lambda: tf.constant(1)).get_concrete_function()
 function()
-told = ctypes.create_string_buffer({_NAME_BYTES})
-ctypes.CDLL(sys.argv[1]).tfwave_last_function(told, ctypes.c_int64({_NAME_BYTES}))
+told, fault = ctypes.create_string_buffer({_NAME_BYTES}), ctypes.create_string_buffer({_NAME_BYTES})
+size = ctypes.c_int64({_NAME_BYTES})
+if ctypes.CDLL(sys.argv[1]).tfwave_last_function(told, size, fault, size):
+    sys.exit(fault.value.decode(errors="replace"))
 name = function.function_def.signature.name
 if told.value.decode() != name:
     sys.exit(f"the function {{name}} is shown to graph passes as '{{told.value.decode()}}'")
