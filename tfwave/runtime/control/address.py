@@ -94,6 +94,14 @@ def refuse_taken_socket(address: str) -> None:
     raise EnforcerError(f"control address '{address}' is in use: give another, or end the process behind it")
 
 
+def shut(end: socket.socket) -> None:
+    """Wake who reads or writes a socket; nothing if it is closed already."""
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
+
+
 def _is_ip(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
