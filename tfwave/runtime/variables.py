@@ -10,6 +10,7 @@ from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime.native import tensorflow_version
 
 _UNNAMED = "Variable"
+_CREATE = "_create_variable_round_robin"
 
 
 class Placer(Protocol):
@@ -64,14 +65,17 @@ def variables_placed(strategy: Any, placer: Placer) -> Generator[None]:
     must be beside another (slots of an optimizer) stay there.
 
     Raises:
+        EnforcerError: they are made so already: the block before would choose.
         EnvironmentUnsupported: this TensorFlow makes its variables otherwise.
     """
     extended = strategy.extended
+    if _CREATE in vars(extended):
+        raise EnforcerError("the variables of this strategy are placed already: stop() what `place` returned")
     with ExitStack() as undo:
         try:
             _ = extended._variable_count + 0
             names = _Names()
-            _replace(undo, extended, "_create_variable_round_robin", _placed(extended, placer, names))
+            _replace(undo, extended, _CREATE, _placed(extended, placer, names))
             _replace(undo, extended, "_create_variable", _followed(placer, names))
         except AttributeError as err:
             raise EnvironmentUnsupported(
