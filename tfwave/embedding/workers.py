@@ -80,7 +80,7 @@ class Workers:
         """What ops know the group by."""
         try:
             self.form()
-        except EnforcerError:
+        except BaseException:
             self._arrivals.close()
             raise
 
@@ -101,7 +101,7 @@ class Workers:
                     sockets[other] = self._called(other, end)
             for other in range(self._rank + 1, len(self._addresses)):
                 sockets[other] = self._taken(other, end)
-        except EnforcerError:
+        except BaseException:
             for one in sockets:
                 if one is not None:
                     one.close()
