@@ -89,6 +89,8 @@ def refuse_taken_socket(address: str) -> None:
         probe.settimeout(1)
         try:
             probe.connect(address.removeprefix(UNIX))
+        except (BlockingIOError, TimeoutError):
+            pass  # who listens there has more callers than it takes
         except OSError:
             return
     raise EnforcerError(f"control address '{address}' is in use: give another, or end the process behind it")
