@@ -19,7 +19,7 @@ from tfwave.colocate.gate import Gate
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life, Stepping, in_words_only, let_go
 from tfwave.colocate.member import Cohort
-from tfwave.colocate.room import open_ledger
+from tfwave.colocate.room import Room, open_ledger
 from tfwave.colocate.shape import Shape
 from tfwave.colocate.sharing import Sharing
 from tfwave.errors import EnforcerError, PlanError
@@ -518,6 +518,23 @@ def test_jobs_take_turns_where_nothing_is_planned_side_by_side(
 ) -> None:
     plan = Colocation((grouped("a", 40, -40), grouped("b", 40, -40)), slots_of(slots), 1000)
     assert plan.turns == turns
+
+
+def test_figures_that_are_asked_for_as_a_ledger_closes_count_it_once(
+    threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Future[float]] = []
+
+    class Closing(NotedLedger):
+        def close(self) -> None:
+            asked.append(threads.submit(lambda: of_all.waited_seconds("a")))
+            time.sleep(0.1)
+            super().close()
+
+    monkeypatch.setattr("tfwave.colocate.room.Ledger", Closing)
+    of_all = Room(100)
+    of_all.close()
+    assert asked[0].result(SECONDS) == 0.5
 
 
 def test_figures_of_one_ledger_after_another() -> None:
