@@ -1,5 +1,7 @@
 """The errors tfwave raises. Each message names the thing at fault and the way out, in one line."""
 
+from collections.abc import Iterator
+
 LONGEST_QUOTE = 200
 """A message repeats no more characters of what it was given."""
 
@@ -10,6 +12,16 @@ def excerpt(text: str, place: int = 0) -> str:
     end = start + LONGEST_QUOTE
     shown = " ".join(text[start:end].split())
     return "..." * (start > 0) + shown + "..." * (end < len(text))
+
+
+def origins(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, what it came from, and so on, each once: ``raise error from error`` makes a ring of them."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        before = error.__cause__ or error.__context__
+        yield error
+        error = before
 
 
 class TfwaveError(Exception):

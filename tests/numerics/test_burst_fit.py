@@ -82,6 +82,37 @@ def test_several_devices_train_the_same() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 
 
+class Watching(L.Layer):
+    """What it changes is none of its weights: the state of Keras's own generator, and a metric."""
+
+    def __init__(self) -> None:
+        super().__init__(name="watching")
+        self.seen = keras.metrics.Mean("seen")
+
+    def call(self, values: Any) -> Any:
+        noisy = values + keras.random.normal(keras.ops.shape(values))
+        self.seen.update_state(noisy)
+        return noisy
+
+
+def watched(kind: str | None) -> dict[str, list[float]]:
+    keras.utils.set_random_seed(7)
+    model = keras.Sequential([keras.Input((4,)), Watching(), L.Dense(3)])
+    model.compile("sgd", "mse", jit_compile=False)
+    callbacks = [] if kind is None else [BurstCallback(plan_of(places(model, kind)))]
+    batches = np.ones((FULL, 4), "float32"), np.ones((FULL, 3), "float32")
+    fitted = model.fit(*batches, batch_size=BATCH, shuffle=False, epochs=3, verbose=0, callbacks=callbacks)
+    return fitted.history
+
+
+def test_what_a_layer_changes_that_is_no_weight_of_it_is_changed() -> None:
+    logs = watched("one")
+    assert logs == watched(None)
+    assert len(set(logs["seen"])) == len(logs["seen"])
+    with pytest.raises(TfwaveError, match=r"layer 'watching' changes .*seed"):
+        watched("all")
+
+
 def test_slots_lie_with_their_weights() -> None:
     model = dense()
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse", jit_compile=False)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,6 +150,27 @@ def test_one_that_does_not_start_is_told_and_ended(monkeypatch: pytest.MonkeyPat
     assert not [
         pid for pid in children if "tfwave.runtime.lowest" in Path(f"/proc/{pid}/cmdline").read_text()
     ]
+
+
+def test_who_is_interrupted_while_it_starts_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.subprocess, "Popen", Noted)
+    monkeypatch.setattr(module.select, "select", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        BackgroundProcess(FOR_EVER)
+    codes = [process.poll() for process in started]
+    for process in started:
+        process.kill()
+    assert codes == [-signal.SIGKILL]
 
 
 def test_what_takes_longer_than_one_waits_says_so(sleeper: BackgroundProcess) -> None:

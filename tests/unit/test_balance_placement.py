@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ from tfwave.plan.io import load_plan, plan_json, save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import DT_DOUBLE, DT_FLOAT, DT_HALF, DT_STRING, NodeDef
+from tfwave.runtime import variables
 from tfwave.runtime.variables import variables_placed
 
 
@@ -110,6 +111,28 @@ def test_an_unknown_rank_has_no_bytes() -> None:
     node = variable("v")
     node.attr["shape"].shape.unknown_rank = True
     assert resident_bytes(node) == 0
+
+
+def test_a_strategy_is_placed_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block before would choose, and the second take down the wrong servers."""
+
+    class Extended:
+        _variable_count = 0
+
+        def _create_variable_round_robin(self) -> None: ...
+        def _create_variable(self) -> None: ...
+
+    monkeypatch.setattr(variables, "_Names", lambda: None)
+    strategy, placer = SimpleNamespace(extended=Extended()), cast("variables.Placer", None)
+    with (
+        variables_placed(strategy, placer),
+        pytest.raises(EnforcerError, match="placed already"),
+        variables_placed(strategy, placer),
+    ):
+        pass
+    assert not vars(strategy.extended)
+    with variables_placed(strategy, placer):
+        assert vars(strategy.extended)
 
 
 def test_other_strategies_and_other_tensorflows_are_refused() -> None:

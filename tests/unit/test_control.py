@@ -347,6 +347,21 @@ def test_a_wrong_token_is_refused_and_never_logged(
     assert all(why in line and TOKEN.lower() not in line.lower() for line in lines)
 
 
+def test_a_socket_whose_owner_is_busy_is_in_use(tmp_path: Path, hook: FakeHook) -> None:
+    """So many wait there to be taken that nobody else can call."""
+    path = str(tmp_path / "control")
+    with contextlib.ExitStack() as callers, socket.socket(socket.AF_UNIX) as busy:
+        busy.bind(path)
+        busy.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                caller = callers.enter_context(socket.socket(socket.AF_UNIX))
+                caller.setblocking(False)
+                caller.connect(path)
+        with pytest.raises(EnforcerError, match="is in use"):
+            serve(hook, f"unix:{path}")
+
+
 def test_what_a_refused_client_sends_is_not_read(hook: FakeHook) -> None:
     server = serve(hook, "127.0.0.1:0", Credentials(TOKEN))
     with open_channel(server.address) as channel:

@@ -38,6 +38,15 @@ def test_the_user_says_how_many_steps(traced: list[Graph]) -> None:
     assert (train.steps, len(traced)) == (8, 2)
 
 
+def test_of_several_traces_the_first_decides() -> None:
+    """As those of a whole batch and of the last one, which are measured by the time that advice is taken."""
+    graphs = [Graph() for _ in range(50)]
+    choice = StepChoice("len", None, graphs.index)
+    for graph in reversed(graphs):
+        choice.note(graph)
+    assert choice.renew() == 49
+
+
 @pytest.mark.parametrize("steps", [0, -1])
 def test_there_must_be_a_step(steps: int, traced: list[Graph]) -> None:
     with pytest.raises(EnforcerError, match="give at least 1"):

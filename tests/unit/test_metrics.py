@@ -2,10 +2,13 @@
 
 import re
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import NamedTuple
 
 import pytest
@@ -126,6 +129,24 @@ def test_a_silent_client_holds_nobody_up_for_long(server: MetricsServer) -> None
         start = time.monotonic()
         assert fetch(server.address)
         assert time.monotonic() - start < 2 * CLIENT_SECONDS
+
+
+def test_a_client_that_is_never_silent_holds_nobody_up_either(server: MetricsServer) -> None:
+    """It sends the first line of a request byte by byte."""
+    ended = threading.Event()
+
+    def drip(slow: socket.socket) -> None:
+        with suppress(OSError):
+            while not ended.wait(CLIENT_SECONDS / 4):
+                slow.sendall(b"G")
+
+    host, port = server.address.split(":")
+    with socket.create_connection((host, int(port))) as slow, ThreadPoolExecutor(1) as threads:
+        threads.submit(drip, slow)
+        try:
+            assert fetch(server.address)
+        finally:
+            ended.set()
 
 
 def test_it_listens_on_loopback_unless_told_otherwise(server: MetricsServer) -> None:

@@ -5,6 +5,7 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from tfwave.colocate.gate import Gate
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life, Stepping, in_words_only, let_go
 from tfwave.colocate.member import Cohort
-from tfwave.colocate.room import open_ledger
+from tfwave.colocate.room import Room, open_ledger
 from tfwave.colocate.shape import Shape
 from tfwave.colocate.sharing import Sharing
 from tfwave.errors import EnforcerError, PlanError
@@ -27,6 +28,7 @@ from tfwave.memory.colocation import Colocation, JobStep, colocate
 from tfwave.memory.slots import room
 from tfwave.plan.fingerprint import GraphPrint, graph_print
 from tfwave.plan.groups import GroupedJob
+from tfwave.runtime.beside import ran_out_of_memory
 from tfwave.runtime.ledger import JobFigures, LedgerFigures, LedgerJob
 
 SECONDS = 60.0
@@ -104,6 +106,41 @@ def test_nobody_waits_in_the_gate_for_ever(
     assert "a step that runs alone takes over" in caplog.messages[0]
 
 
+def test_who_is_interrupted_in_the_gate_keeps_nobody_out(threads: ThreadPoolExecutor) -> None:
+    """As Ctrl-C while a pool is saved, which waits until nothing runs."""
+    gate = Gate(SECONDS)
+    inside = Inside(gate, threads)
+    inside.go("step")
+    with interrupted(gate), gate.alone():
+        pass
+    inside.go("beside")
+    assert inside.came == ["step", "beside"]
+    inside.end("step", "beside")
+    inside.go("alone", alone=True)
+    with interrupted(gate), gate.beside():
+        pass
+    inside.end("alone")
+    inside.go("alone again", alone=True)
+    assert inside.came[2:] == ["alone", "alone again"]
+    inside.end("alone again")
+
+
+@contextmanager
+def interrupted(gate: Gate) -> Iterator[None]:
+    """While this thread waits in a gate, Ctrl-C is pressed."""
+    wait_for = gate._changed.wait_for
+
+    def wait(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    gate._changed.wait_for = wait  # type: ignore[method-assign]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        gate._changed.wait_for = wait_for  # type: ignore[method-assign]
+
+
 def life_of(name: str, priority: int = 0) -> Life:
     return Life(Job(name, SessionStep(None, None), (), priority=priority))
 
@@ -136,6 +173,27 @@ def test_first_steps_that_fail_are_refused_or_have_no_more_batches() -> None:
     left.step(1)
     left.close()
     assert left.found == "[True, False]"
+
+
+def test_a_first_step_that_exits_does_not_leave_its_job_waiting() -> None:
+    def exits(batch: int) -> None:
+        raise SystemExit(batch)
+
+    first = FirstSteps[bool](life_of("a"), lambda asking: asking.advance(exits))
+    with pytest.raises(SystemExit, match="3"):
+        first.step(3)
+    assert not first.settle()
+
+
+def test_a_job_that_exits_has_not_ended_well() -> None:
+    def batches() -> Iterator[int]:
+        yield 1
+        raise SystemExit(3)
+
+    life = Life(Job("a", SessionStep(None, None), batches()))
+    assert life.advance(abs)
+    assert not life.advance(abs)
+    assert "the job 'a' ends with SystemExit(3)" in str(life.error)
 
 
 def test_a_cohort_is_planned_once_all_have_arrived() -> None:
@@ -180,6 +238,16 @@ def test_what_a_failed_step_holds_is_let_go() -> None:
     assert life.error is not None
     assert life.error.__traceback__ is None
     assert "in fails" in life.error.__notes__[0]
+
+
+def test_errors_that_come_from_each_other_are_looked_at_once() -> None:
+    error, other = ValueError("no"), KeyError("neither")
+    error.__cause__, other.__cause__ = other, error  # as `raise error from error` makes it of one
+    let_go(error)
+    in_words_only(error)
+    assert not ran_out_of_memory(error)
+    other.__cause__ = MemoryError()
+    assert ran_out_of_memory(error)
 
 
 class NotedLedger:
@@ -450,6 +518,23 @@ def test_jobs_take_turns_where_nothing_is_planned_side_by_side(
 ) -> None:
     plan = Colocation((grouped("a", 40, -40), grouped("b", 40, -40)), slots_of(slots), 1000)
     assert plan.turns == turns
+
+
+def test_figures_that_are_asked_for_as_a_ledger_closes_count_it_once(
+    threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Future[float]] = []
+
+    class Closing(NotedLedger):
+        def close(self) -> None:
+            asked.append(threads.submit(lambda: of_all.waited_seconds("a")))
+            time.sleep(0.1)
+            super().close()
+
+    monkeypatch.setattr("tfwave.colocate.room.Ledger", Closing)
+    of_all = Room(100)
+    of_all.close()
+    assert asked[0].result(SECONDS) == 0.5
 
 
 def test_figures_of_one_ledger_after_another() -> None:

@@ -436,6 +436,22 @@ def test_a_response_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) 
     outbox.close()
 
 
+def test_without_a_thread_a_response_is_sent_by_who_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a container may have no more of them, for a while."""
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError(f"can't start new thread {thread.name}")
+
+    outbox = Outbox()
+    sent: list[int] = []
+    with monkeypatch.context() as none_left:
+        none_left.setattr(threading.Thread, "start", refused)
+        outbox.submit("receiver", lambda: sent.append(1))
+    outbox.submit("receiver", lambda: sent.append(2))
+    wait_until(lambda: sent == [1, 2])
+    outbox.close()
+
+
 def test_nothing_is_lost_in_a_storm(log: HandOffLog) -> None:
     """Everything at once, with the plan, the switch and the clean-up changing: all must leave, none twice."""
     sequencer = Sequencer(log)

@@ -1,5 +1,7 @@
 """The parts of reduces: what is given, when it goes, the ring itself, and who is refused."""
 
+import os
+import resource
 import socket
 import subprocess
 import sys
@@ -7,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -163,6 +167,29 @@ def test_who_does_not_know_the_key_is_not_taken_for_a_neighbour() -> None:
     arrivals.close()
 
 
+def test_connections_come_again_once_there_are_files_again() -> None:
+    """A process may have no file left for a while."""
+    arrivals, key = Arrivals("127.0.0.1"), b"k" * KEY_BYTES
+    host, _, port = arrivals.address.rpartition(":")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as early:
+        taken = [os.open(os.devnull, os.O_RDONLY)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 8, limits[1]))
+        try:
+            with suppress(OSError):
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            early.connect((host, int(port)))
+            time.sleep(0.2)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for file in taken:
+                os.close(file)
+        with call(arrivals.address, key, LIMIT), arrivals.take(key, LIMIT, lambda: False):
+            pass
+    arrivals.close()
+
+
 def together(work: Callable[[int], Any], count: int) -> Sequence[Any]:
     with ThreadPoolExecutor(count) as threads:
         return list(threads.map(work, range(count)))
@@ -257,6 +284,19 @@ class TestMembers:
             coordinator.stop()
             with pytest.raises(EnforcerError, match="coordinator has ended"):
                 list(member.drain(bytes))
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_fault_in_the_thread_that_reduces_ends_the_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Python says it on standard error; who waits hears of it, too."""
+
+        def full(ring: Ring, values: Any) -> Any:
+            raise MemoryError(f"no room for {ring} {values}")
+
+        monkeypatch.setattr(Ring, "sum", full)
+        with Coordinator() as coordinator, Member(options(0, coordinator.address, workers=1), 1) as member:
+            member.join(b"")
+            with pytest.raises(EnforcerError, match="own part in the reduces has failed"):
+                list(chain(member.exchange(np.ones(1, np.float32)), member.drain(bytes)))
 
     def test_the_death_of_the_coordinator_ends_the_training(self) -> None:
         program = (

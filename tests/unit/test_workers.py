@@ -8,7 +8,7 @@ import pytest
 from tests.ports import free_ports
 from tfwave.embedding.workers import Workers, worker_key
 from tfwave.errors import EnforcerError
-from tfwave.reduce.arrivals import call
+from tfwave.reduce.arrivals import Arrivals, call
 from tfwave.runtime.control.credentials import Credentials
 
 PATIENCE = 0.2
@@ -75,6 +75,17 @@ def test_a_worker_that_listens_and_ends_has_not_come() -> None:
         ending.close()
         with pytest.raises(EnforcerError, match=f"worker 0 at {addresses[0]} did not come"):
             caller.result()
+
+
+def test_who_is_interrupted_while_it_waits_leaves_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Arrivals, "take", interrupted)
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            Workers(addresses, 0)
 
 
 def _called(address: str, key: bytes) -> socket.socket:

@@ -60,7 +60,7 @@ class _Asking:
         self.error: Exception | None = None
         self.asked: SimpleQueue[bool] = SimpleQueue()
         self.batches: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
-        self._made: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
+        self._made: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         self._life = life
 
     @property
@@ -81,7 +81,7 @@ class _Asking:
             return False
         try:
             self._made.put((run(*batch), None))
-        except Exception as error:  # the job's own: any
+        except BaseException as error:  # the job's own: any; its thread, which waits, raises it
             self.ended = True
             self._made.put((None, error))
         return not self.ended

@@ -32,11 +32,13 @@ class Gate:
         """Goes in where nothing is alone; after too long, anyway, and says so: a step that hangs stops no other."""
         with self._changed:
             self._outside += 1
-            free = self._changed.wait_for(self._may_enter, self._seconds)
-            self._outside -= 1
-            self._due = max(0, self._due - 1)
+            try:
+                free = self._changed.wait_for(self._may_enter, self._seconds)
+            finally:
+                self._outside -= 1
+                self._due = max(0, self._due - 1)
+                self._changed.notify_all()
             self._inside += 1
-            self._changed.notify_all()
         if not free:
             _log.warning(
                 "tfwave: a step that runs alone takes over %.0f s: others go on beside it", self._seconds
@@ -57,10 +59,12 @@ class Gate:
         """
         with self._changed:
             self._wanted += 1
-            free = self._changed.wait_for(self._is_empty, self._seconds)
-            self._wanted -= 1
+            try:
+                free = self._changed.wait_for(self._is_empty, self._seconds)
+            finally:
+                self._wanted -= 1
+                self._changed.notify_all()
             self._taken = self._taken or free
-            self._changed.notify_all()
         if not free:
             raise EnforcerError(
                 f"steps that run have not ended after {self._seconds:.0f} s: one of them hangs"

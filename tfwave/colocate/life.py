@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tfwave.colocate.backgrounds import Held
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.results import JobResult
-from tfwave.errors import EnforcerError
+from tfwave.errors import EnforcerError, origins
 from tfwave.passes.base import Transform
 from tfwave.passes.pipeline import Pipeline
 from tfwave.runtime.live.batches import arguments
@@ -161,6 +161,9 @@ class Life:
         except Exception as err:  # the job's own code: any
             self.fail(err)
             return False
+        except BaseException as err:  # as SystemExit, which would end this thread, and say nothing
+            self.fail(_exited(self.job, err))
+            return False
         self.ended = not taken
         return taken
 
@@ -204,18 +207,25 @@ class Life:
 
 def let_go(error: BaseException | None) -> None:
     """Empty the frames of a failed step that have ended: what they hold, as its batch, is in the pool."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
+    for one in origins(error):
+        traceback.clear_frames(one.__traceback__)
 
 
 def in_words_only(error: BaseException | None) -> None:
     """Keep where an error came from as a note: its frames know the job, and that a model, which is in the pool."""
-    while error is not None:
-        if error.__traceback__ is not None:
-            error.add_note("".join(traceback.format_tb(error.__traceback__)))
-        before, error.__traceback__ = error.__cause__ or error.__context__, None
-        error = before
+    for one in origins(error):
+        if one.__traceback__ is not None:
+            one.add_note("".join(traceback.format_tb(one.__traceback__)))
+            one.__traceback__ = None
+
+
+def _exited(job: Job, error: BaseException) -> EnforcerError:
+    raised = EnforcerError(
+        f"the job '{job.name}' ends with {error!r}, which ends no process from a thread: let its step or batches "
+        "raise another error, or its batches end"
+    )
+    raised.__cause__ = error
+    return raised
 
 
 def _state(job: Job) -> State | None:

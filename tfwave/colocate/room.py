@@ -1,5 +1,6 @@
 """The ledger of a pool, opened anew whenever what its jobs hold has changed."""
 
+import threading
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ class Room:
         self.limit = limit
         self._ledger = Ledger(1, 1)
         self._closed: LedgerFigures | None = None
+        self._counting = threading.RLock()  # any thread may ask for figures, also while a ledger is closed
         self._inside: Set[Shape] = frozenset()
 
     def open(
@@ -78,9 +80,10 @@ class Room:
     def close(self) -> None:
         """Nothing asks any more; another ledger can be opened."""
         self._inside = frozenset()
-        if self._ledger.is_open:
-            self._closed = self.figures()
-            self._ledger.close()
+        with self._counting:
+            if self._ledger.is_open:
+                self._closed = self.figures()
+                self._ledger.close()
 
     @contextmanager
     def step(self, shape: Shape) -> Generator[None]:
@@ -94,9 +97,10 @@ class Room:
 
     def figures(self) -> LedgerFigures:
         """Of all ledgers so far."""
-        if self._closed is None or not self._ledger.is_open:
-            return self._closed or self._ledger.figures()
-        return self._closed.then(self._ledger.figures())
+        with self._counting:
+            if self._closed is None or not self._ledger.is_open:
+                return self._closed or self._ledger.figures()
+            return self._closed.then(self._ledger.figures())
 
 
 def _takes_turns(shape: Shape) -> bool:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from tfwave.distribute.mirrored import is_mirrored
 from tfwave.distribute.ordering import schedule_of
@@ -30,7 +30,7 @@ class StepChoice:
         self._name = name
         self._steps = steps
         self._advice = advice
-        self._traced: WeakSet[Any] = WeakSet()
+        self._traced: WeakKeyDictionary[Any, None] = WeakKeyDictionary()  # in the order of the traces
 
     @property
     def steps(self) -> int:
@@ -39,12 +39,12 @@ class StepChoice:
 
     def note(self, graph: Any) -> None:
         """A step was traced into a `tf.Graph`."""
-        self._traced.add(graph)
+        self._traced[graph] = None
 
     def renew(self) -> int:
-        """Take advice, where there is some, for good; the steps."""
+        """Take advice, where there is some, for good: of the graph that was traced first; the steps."""
         if self._steps is None:
-            advised = (self._advice(graph) for graph in self._traced)
+            advised = (self._advice(graph) for graph in list(self._traced))
             self._steps = next((steps for steps in advised if steps is not None), None)
             if self._steps is not None:
                 _log.info("tfwave: %s: %d steps a call from now on", self._name, self._steps)

@@ -42,7 +42,7 @@ def place(strategy: Any, plan: GivenPlan | None = None) -> "Placed":
 
     Raises:
         PlanError: no such plan, one without a placement, or for another number of servers.
-        EnforcerError: no such strategy.
+        EnforcerError: no such strategy, or one that is placed already: see `Placed.stop`.
         EnvironmentUnsupported: this TensorFlow makes its variables otherwise.
     """
     there = servers_of(strategy)
@@ -101,6 +101,7 @@ class Placed:
         """Begin to place.
 
         Raises:
+            EnforcerError: another one does, or this.
             EnvironmentUnsupported: this TensorFlow makes its variables otherwise.
         """
         self._undo.enter_context(variables_placed(strategy, self))

@@ -1,6 +1,7 @@
 """An optimizer of Keras 3 or tf_keras that takes its gradients from reduces between processes."""
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -13,14 +14,15 @@ from tfwave.reduce.options import Options
 from tfwave.reduce.place import Place
 from tfwave.reduce.service import Coordinator
 from tfwave.reduce.update import ReduceFigures, Update
-from tfwave.runtime.reduced_gradients import apply_exchanged, apply_flat, size_of, told
+from tfwave.runtime.reduced_gradients import apply_exchanged, apply_flat, settable_rate, size_of, told
 
 
 class ReducedOptimizer:
     """This process's part in the training, and the coordinator's if it is here.
 
     The seam is the optimizer's `apply` (of tf_keras, `apply_gradients`): what it is given goes to the member, and
-    as many reduced gradients as have come, none or several, are applied one after the other.
+    as many reduced gradients as have come, none or several, are applied one after the other. What its
+    `finalize_variable_values` makes of the weights, as averages of them, waits for the last of these.
     """
 
     def __init__(
@@ -37,9 +39,11 @@ class ReducedOptimizer:
 
         Raises:
             EnforcerError: no port is free, or an address or credential is not as it should be; the variables
-                are of several types, or of one that is not summed; or the optimizer scales its loss.
+                are of several types, or of one that is not summed; or the optimizer scales its loss, or is a
+                legacy one.
         """
         dtype = _dtype_of(variables)
+        _check_kind(optimizer)
         if getattr(optimizer, "inner_optimizer", None) is not None:
             raise EnforcerError(
                 f"{type(optimizer).__name__} scales its loss, each process by another factor: give its "
@@ -52,7 +56,11 @@ class ReducedOptimizer:
         self._present = [True] * len(self._trained)
         self._seam = "apply" if hasattr(optimizer, "apply") else "apply_gradients"
         self._plain = getattr(optimizer, self._seam)
+        self._finalize: Callable[[Any], None] = optimizer.finalize_variable_values
+        self._to_finalize: Any = None
         self._has_exchanged = False
+        self._drifts = options.probes != "all" and options.workers > 1
+        self._rate: float | None = None
         with ExitStack() as stack:
             if place.is_coordinator:
                 stack.enter_context(Coordinator(place.listen, options.credentials))
@@ -73,6 +81,8 @@ class ReducedOptimizer:
         self._load(self._member.join(self._state()))
         applies = self._apply if self._seam == "apply" else self._apply_pairs
         setattr(self._optimizer, self._seam, applies)
+        self._optimizer.finalize_variable_values = self._finalize_later
+        self._rate = settable_rate(self._optimizer)
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function in which the optimizer applies; what ends the reduces is raised as it is.
@@ -93,21 +103,37 @@ class ReducedOptimizer:
         """Give the variables to workers that came late; between two steps."""
         self._member.serve(self._state)
 
+    def check_rate(self) -> None:
+        """Warn, once, if the learning rate was set anew: each worker applied other sums with the one before."""
+        rate = settable_rate(self._optimizer)
+        if self._drifts and rate != self._rate:
+            self._drifts = False
+            warnings.warn(
+                f"the learning rate was {self._rate} and is {rate}: each worker sets it behind another reduce, and "
+                "their weights are no longer the same; take a learning rate schedule, which counts reduces, or "
+                "probes='all'",
+                stacklevel=2,
+            )
+
     def drain(self) -> None:
         """Apply what still comes, until no worker has anything.
 
         Raises:
             EnforcerError: as `Member.drain`.
         """
+        self.check_rate()
         for update in self._member.drain(self._state):
             (mean,) = _means([update])
             apply_flat(mean, self._trained, self._present, self._apply_plainly)
+        if self._to_finalize is not None:
+            self._finalize(self._to_finalize)
 
     def close(self) -> None:
         """Leave the others, and the optimizer as it was."""
+        for name in (self._seam, "finalize_variable_values"):
+            if name in vars(self._optimizer):
+                delattr(self._optimizer, name)
         self._open.close()
-        if self._seam in vars(self._optimizer):
-            delattr(self._optimizer, self._seam)
 
     def _make_member(self, options: Options, dtype: str) -> Member:
         values = [np.asarray(variable) for variable in self._variables()]
@@ -144,6 +170,10 @@ class ReducedOptimizer:
         self._present = [grad is not None for grad in grads]
         apply_exchanged(grads, self._trained, self._exchange, self._apply_plainly)
 
+    def _finalize_later(self, var_list: Any) -> None:
+        """In the place of Keras's `finalize_variable_values`, which `fit` calls before `on_train_end`."""
+        self._to_finalize = var_list
+
     def _check(self, variables: Sequence[Any]) -> None:
         if [id(variable) for variable in variables] != [id(variable) for variable in self._trained]:
             raise EnforcerError(
@@ -161,6 +191,15 @@ class ReducedOptimizer:
         self._has_exchanged = True
         updates = self._member.exchange(np.array(flat))
         return _means(updates) if updates else flat[:0].reshape(0, len(flat))
+
+
+def _check_kind(optimizer: Any) -> None:
+    if not hasattr(optimizer, "build"):
+        name = type(optimizer).__name__
+        raise EnforcerError(
+            f"{name} is a legacy optimizer of tf_keras, whose variables are not known beforehand: take "
+            f"tf_keras.optimizers.{name}"
+        )
 
 
 def _dtype_of(variables: Sequence[Any]) -> str:

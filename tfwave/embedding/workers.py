@@ -103,7 +103,7 @@ class Workers:
                     sockets[other] = self._called(other, end)
             for other in range(self._rank + 1, len(self._addresses)):
                 sockets[other] = self._taken(other, end)
-        except EnforcerError:
+        except BaseException:
             for one in sockets:
                 if one is not None:
                     one.close()

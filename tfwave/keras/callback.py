@@ -2,18 +2,22 @@
 
 import logging
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tfwave.distribute.ordering import schedule_of
 from tfwave.distribute.schedule import Schedule
 from tfwave.distribute.settings import Settings
-from tfwave.errors import TfwaveError
+from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.keras.fit_frame import FitFrame
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.report import tell_epoch
 
 _log = logging.getLogger("tfwave")
+_HOLDERS: WeakKeyDictionary[Schedule, "ScheduleCallback"] = WeakKeyDictionary()
+"""Of each schedule that is a callback's now: whose."""
 
 
 class ScheduleCallback(Hooks):
@@ -47,22 +51,29 @@ class ScheduleCallback(Hooks):
         self._schedule: Schedule | None = None
         self._before: Settings | None = None
         self._frame: FitFrame | None = None
+        self._fit: object = None
         self._lock = threading.RLock()  # the end of a fit may be noticed by another thread
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Start the schedule with these settings.
 
         Raises:
-            EnforcerError: the model's strategy is not wrapped, or a server does not answer.
+            EnforcerError: the model's strategy is not wrapped, or a server does not answer; or another
+                ScheduleCallback orders this `fit`.
         """
         del logs
         with self._lock:
             self._restore()
             schedule = schedule_of(self.model.distribute_strategy)
-            before = schedule.settings
-            schedule.start(self._settings, self._settings.events())
-            self._schedule, self._before = schedule, before
-            self._frame = FitFrame.of_caller(on_end=self._restore)
+            self._take_over(schedule)
+            self._schedule, self._before, self._fit = schedule, schedule.settings, object()
+            _HOLDERS[schedule] = self
+            self._frame = FitFrame.of_caller(on_end=partial(self._end, self._fit))
+            try:
+                schedule.start(self._settings, self._settings.events())
+            except BaseException:
+                self._restore()
+                raise
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Add the figures of the epoch to its logs."""
@@ -79,11 +90,27 @@ class ScheduleCallback(Hooks):
         del logs
         self._restore()
 
+    def _take_over(self, schedule: Schedule) -> None:
+        """From a callback whose `fit` has ended, which may not have been noticed yet."""
+        holder = _HOLDERS.get(schedule)
+        if holder is None:
+            return
+        if holder._frame is None or not holder._frame.has_ended:
+            raise EnforcerError("another ScheduleCallback orders this fit: give it one")
+        holder._restore()
+
+    def _end(self, fit: object) -> None:
+        """That one has ended; another one may have begun since."""
+        with self._lock:
+            if fit is self._fit:
+                self._restore()
+
     def _restore(self) -> None:
         with self._lock:
             if self._frame is not None:
                 self._frame.release()
             if self._schedule is not None:
+                _HOLDERS.pop(self._schedule, None)
                 self._hand_back(self._schedule)
             self._frame = self._schedule = None
 

@@ -30,8 +30,13 @@ class FitFrame:
             frame = frame.f_back
         return None if frame is None else cls(frame, on_end)
 
+    @property
+    def has_ended(self) -> bool:
+        """Has it left the stack? It may not have been told yet."""
+        return not self._runs()
+
     def release(self) -> None:
-        """Look no longer."""
+        """Look no longer; what is about to be told is told all the same."""
         self._released.set()
 
     def _watch(self) -> None:

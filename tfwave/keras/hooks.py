@@ -1,5 +1,6 @@
 """What Keras 3 and tf_keras both take for a callback."""
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -7,9 +8,13 @@ def _ignore(self: "Hooks", *args: Any, **kwargs: Any) -> None:
     del self, args, kwargs
 
 
-def _none(self: "Hooks") -> bool:
-    del self
-    return False
+def _has_any(*names: str) -> "Callable[[Hooks], bool]":
+    """Does a callback have any of these hooks? tf_keras asks, and calls none of a kind that no callback has."""
+
+    def has(self: "Hooks") -> bool:
+        return any(getattr(type(self), name) is not _ignore for name in names)
+
+    return has
 
 
 class Hooks:
@@ -36,6 +41,8 @@ class Hooks:
     on_test_begin = on_test_end = _ignore
     on_train_batch_begin = on_train_batch_end = _ignore
     on_train_begin = on_train_end = _ignore
-    _implements_predict_batch_hooks = _none
-    _implements_test_batch_hooks = _none
-    _implements_train_batch_hooks = _none
+    _implements_predict_batch_hooks = _has_any("on_predict_batch_begin", "on_predict_batch_end")
+    _implements_test_batch_hooks = _has_any("on_test_batch_begin", "on_test_batch_end")
+    _implements_train_batch_hooks = _has_any(
+        "on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"
+    )

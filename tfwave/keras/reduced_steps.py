@@ -40,7 +40,8 @@ class ReducedSteps:
         self._reduced.serve()
 
     def logs(self) -> dict[str, float]:
-        """The figures so far."""
+        """The figures so far, at the end of an epoch: where callbacks change the learning rate."""
+        self._reduced.check_rate()
         figures = self._reduced.figures
         return {
             "tfwave_reduces": figures.reduces,

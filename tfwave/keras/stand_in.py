@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
+from tfwave.errors import TfwaveError
 from tfwave.keras.fit_frame import FitFrame
 
 Steps = TypeVar("Steps")
@@ -21,27 +23,72 @@ class StandIn(Generic[Steps]):
         self.steps: Steps | None = None
         self._on_end = on_end
         self._model: Any = None
-        self._before: Any = None
+        self._standing: _Standing | None = None
         self._frame: FitFrame | None = None
         self._lock = threading.RLock()  # the end of a fit may be noticed by another thread
 
     def put(self, model: Any, make: Callable[[], Steps]) -> None:
-        """Put what is made in the place of the train function, in the nearest `fit` that calls."""
+        """Put what is made in the place of the train function, in the nearest `fit` that calls.
+
+        Raises:
+            TfwaveError: something else stands in, in this `fit`.
+        """
         with self._lock:
             self.take_back()
-            self._model, self._before = model, model.train_function
-            self.steps = make()
-            model.train_function = self.steps
-            self._frame = FitFrame.of_caller(on_end=self.take_back)
+            _make_way(model)
+            before, self.steps = model.train_function, make()
+            self._model, self._standing = model, _Standing(self, self.steps, before)
+            model.train_function = self._standing
+            self._frame = FitFrame.of_caller(on_end=partial(self._take_back, self._standing))
 
     def take_back(self) -> None:
         """Leave the model as it was, unless its train function has become another one since."""
         with self._lock:
             if self._frame is not None:
                 self._frame.release()
-            if self.steps is not None:
-                if self._on_end is not None:
+            try:
+                if self.steps is not None and self._on_end is not None:
                     self._on_end(self.steps)
-                if self._model.train_function is self.steps:
-                    self._model.train_function = self._before
-            self._frame = self.steps = self._before = self._model = None
+            finally:
+                if self._standing is not None and self._model.train_function is self._standing:
+                    self._model.train_function = self._standing.before
+                self._frame = self.steps = self._standing = self._model = None
+
+    @property
+    def is_over(self) -> bool:
+        """Has the `fit` ended in which it stood in? That may not have been noticed yet."""
+        frame = self._frame
+        return frame is not None and frame.has_ended
+
+    def _take_back(self, standing: "_Standing") -> None:
+        """The `fit` has ended in which that stood in; another one may have begun since."""
+        with self._lock:
+            if standing is self._standing:
+                self.take_back()
+
+
+class _Standing:
+    """A train function, as Keras calls it, of a `fit`; behind its end the model trains as before."""
+
+    def __init__(self, stand_in: StandIn[Any], steps: Any, before: Any) -> None:
+        self.stand_in, self.before = stand_in, before
+        self._steps = steps
+
+    def __call__(self, iterator: Any) -> Any:
+        if self.stand_in.is_over:
+            self.stand_in.take_back()
+            return self.before(iterator)
+        return self._steps(iterator)
+
+
+def _make_way(model: Any) -> None:
+    """Take back what stood in for a `fit` that has ended, and refuse what stands in."""
+    standing = model.train_function
+    if not isinstance(standing, _Standing):
+        return
+    if not standing.stand_in.is_over:
+        raise TfwaveError(
+            f"the model '{model.name}' is trained by another callback of tfwave in this fit: give it one of "
+            "BurstCallback, FitMemoryCallback, PartialReduce and TickTockCallback"
+        )
+    standing.stand_in.take_back()

@@ -1,17 +1,21 @@
 """Where a member's neighbours connect. Each connection begins with a key that only members know."""
 
+import errno
 import socket
 import threading
 import time
 from collections.abc import Callable
 
 from tfwave.errors import excerpt
-from tfwave.reduce.ring import receive, shut
-from tfwave.runtime.control.address import EVERYWHERE, is_loopback, split_address
+from tfwave.reduce.ring import receive
+from tfwave.runtime.control.address import EVERYWHERE, is_loopback, shut, split_address
 
 KEY_BYTES = 16
 MOST_WAITING = 16
 _KEY_SECONDS = 30.0
+_AGAIN_SECONDS = 0.1
+_FOR_A_WHILE = (errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""These keep one from taking a connection, and pass: who called has left, or files or memory were all in use."""
 
 
 class Arrivals:
@@ -70,8 +74,11 @@ class Arrivals:
         while True:
             try:
                 came, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError as err:
+                if err.errno not in _FOR_A_WHILE:
+                    return
+                time.sleep(_AGAIN_SECONDS)
+                continue
             threading.Thread(target=self._greet, args=(came,), name="tfwave-ring-greet", daemon=True).start()
 
     def _greet(self, came: socket.socket) -> None:

@@ -16,6 +16,7 @@ from tfwave.runtime.control.credentials import Credentials
 _GRPC: Any = grpc  # untyped
 _STUBS: Any = reduce_pb2_grpc
 _WAY_OUT = "run this training again, from its last checkpoint"
+_FAILED = f"this worker's own part in the reduces has failed, as said on standard error: {_WAY_OUT}"
 
 
 class Line:
@@ -81,6 +82,10 @@ class Line:
         self._orders.put(None)
 
     def _carry_out(self, work: Callable[[Order], None]) -> None:
-        for order in iter(self._orders.get, None):
-            work(order)
-        self._lost(self._reason)
+        reason = _FAILED
+        try:
+            for order in iter(self._orders.get, None):
+                work(order)
+            reason = self._reason
+        finally:
+            self._lost(reason)

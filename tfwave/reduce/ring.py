@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfwave.reduce.held import Vector
+from tfwave.runtime.control.address import shut
 
 PIECE_BYTES = 1 << 18
 """Sent and added at once: small enough that adding hides behind what is still on its way."""
@@ -106,14 +107,6 @@ def receive(end: socket.socket, into: memoryview) -> None:
         if count == 0:
             raise ConnectionError("a neighbour closed its connection")
         into = into[count:]
-
-
-def shut(end: socket.socket) -> None:
-    """Wake who reads or writes a socket; nothing if it is closed already."""
-    try:
-        end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return
 
 
 def _raw(values: Vector) -> memoryview:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from tfwave.errors import EnforcerError
 from tfwave.runtime.allocator import LIMIT, ONEDNN, POOL, AllocatorSettings, cpu_variables
@@ -56,11 +57,11 @@ class BackgroundProcess:
                     start_new_session=True,
                     pass_fds=(binding,),
                 )
-            if not select.select([told], [], [], START_SECONDS)[0]:
+            try:
+                _wait_for(told)
+            except BaseException:  # Ctrl-C, too: nobody would know of it
                 self._kill()
-                raise EnforcerError(
-                    f"the background did not start within {START_SECONDS:g} s: is the machine overloaded?"
-                )
+                raise
 
     @property
     def pid(self) -> int:
@@ -123,6 +124,13 @@ class BackgroundProcess:
         """Its number is its group's as long as nobody has asked for its exit code."""
         if self._process.poll() is None:
             os.killpg(self.pid, number)
+
+
+def _wait_for(told: IO[bytes]) -> None:
+    if not select.select([told], [], [], START_SECONDS)[0]:
+        raise EnforcerError(
+            f"the background did not start within {START_SECONDS:g} s: is the machine overloaded?"
+        )
 
 
 def python_command(program: Sequence[str | os.PathLike[str]]) -> list[str]:

@@ -10,6 +10,8 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Any
 
+from tfwave.errors import origins
+
 VARIABLE = "TFWAVE_BACKGROUND"
 _NUMBER = struct.Struct("<q")
 
@@ -84,11 +86,10 @@ def background_step() -> None:
 
 def ran_out_of_memory(error: BaseException | None) -> bool:
     """Is an error, or what it came from, one of memory?"""
-    while error is not None:
-        if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return any(
+        isinstance(one, MemoryError) or type(one).__name__ == "ResourceExhaustedError"
+        for one in origins(error)
+    )
 
 
 def _note_what_ends_it() -> None:

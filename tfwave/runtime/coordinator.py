@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from tfwave.errors import EnvironmentUnsupported
 from tfwave.runtime.native import tensorflow_version
+from tfwave.runtime.replaced import Method, replace
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,12 @@ def watched(coordinator: Any, watcher: Watcher) -> Generator[None]:
         queue, workers = cluster.closure_queue, list(cluster.workers)
         with ExitStack() as undo:
             finished = threading.local()
-            _replace(undo, queue, "put", lambda put: _put(put, watcher))
-            _replace(undo, queue, "mark_finished", lambda mark: _mark(mark, finished))
+            replace(undo, queue, "put", lambda put: _put(put, watcher))
+            replace(undo, queue, "mark_finished", lambda mark: _mark(mark, finished))
             for worker in workers:
                 index = worker.worker_index
-                _replace(undo, worker, "_process_closure", _processed(index, watcher, finished))
-                _replace(undo, worker, "_on_worker_recovery", _recovered(index, watcher))
+                replace(undo, worker, "_process_closure", _processed(index, watcher, finished))
+                replace(undo, worker, "_on_worker_recovery", _recovered(index, watcher))
             restore = undo.pop_all()
     except AttributeError as err:
         raise EnvironmentUnsupported(
@@ -75,16 +76,7 @@ def watched(coordinator: Any, watcher: Watcher) -> Generator[None]:
         yield
 
 
-_Method = Callable[..., Any]
-
-
-def _replace(undo: ExitStack, owner: Any, name: str, make: Callable[[_Method], _Method]) -> None:
-    """Let an instance answer by another method, until `undo`."""
-    setattr(owner, name, make(getattr(owner, name)))
-    undo.callback(delattr, owner, name)
-
-
-def _put(put: _Method, watcher: Watcher) -> _Method:
+def _put(put: Method, watcher: Watcher) -> Method:
     seen: WeakSet[Any] = WeakSet()
 
     def put_and_tell(closure: Any, *args: Any, **kwargs: Any) -> Any:
@@ -97,7 +89,7 @@ def _put(put: _Method, watcher: Watcher) -> _Method:
     return put_and_tell
 
 
-def _mark(mark: _Method, finished: threading.local) -> _Method:
+def _mark(mark: Method, finished: threading.local) -> Method:
     def mark_and_note() -> Any:
         finished.at = time.perf_counter()
         return mark()
@@ -105,8 +97,8 @@ def _mark(mark: _Method, finished: threading.local) -> _Method:
     return mark_and_note
 
 
-def _processed(worker: int, watcher: Watcher, finished: threading.local) -> Callable[[_Method], _Method]:
-    def make(process: _Method) -> _Method:
+def _processed(worker: int, watcher: Watcher, finished: threading.local) -> Callable[[Method], Method]:
+    def make(process: Method) -> Method:
         def process_and_tell(closure: Any) -> Any:
             finished.at = None
             begin = time.perf_counter()
@@ -121,8 +113,8 @@ def _processed(worker: int, watcher: Watcher, finished: threading.local) -> Call
     return make
 
 
-def _recovered(worker: int, watcher: Watcher) -> Callable[[_Method], _Method]:
-    def make(recover: _Method) -> _Method:
+def _recovered(worker: int, watcher: Watcher) -> Callable[[Method], Method]:
+    def make(recover: Method) -> Method:
         def tell_and_recover() -> Any:
             watcher.on_recovery(worker)
             return recover()

@@ -5,6 +5,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from tfwave.errors import EnforcerError
 
 _Apply = Callable[[Sequence[Any]], None]
@@ -59,6 +61,12 @@ def apply_flat(flat: Any, variables: Sequence[Any], present: Sequence[bool], app
 def size_of(variable: Any) -> int:
     """Its elements."""
     return math.prod(variable.shape)
+
+
+def settable_rate(optimizer: Any) -> float | None:
+    """The learning rate of an optimizer of Keras 3 or tf_keras; None where it is a schedule's, or there is none."""
+    rate = getattr(optimizer, "_learning_rate", None)
+    return float(np.asarray(rate)) if hasattr(rate, "assign") else None
 
 
 def as_function(step: Callable[..., Any]) -> Any:

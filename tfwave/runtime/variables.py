@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime.native import tensorflow_version
+from tfwave.runtime.replaced import Method, replace
 
 _UNNAMED = "Variable"
+_CREATE = "_create_variable_round_robin"
 
 
 class Placer(Protocol):
@@ -64,30 +66,24 @@ def variables_placed(strategy: Any, placer: Placer) -> Generator[None]:
     must be beside another (slots of an optimizer) stay there.
 
     Raises:
+        EnforcerError: they are made so already: the block before would choose.
         EnvironmentUnsupported: this TensorFlow makes its variables otherwise.
     """
     extended = strategy.extended
+    if _CREATE in vars(extended):
+        raise EnforcerError("the variables of this strategy are placed already: stop() what `place` returned")
     with ExitStack() as undo:
         try:
             _ = extended._variable_count + 0
             names = _Names()
-            _replace(undo, extended, "_create_variable_round_robin", _placed(extended, placer, names))
-            _replace(undo, extended, "_create_variable", _followed(placer, names))
+            replace(undo, extended, _CREATE, _placed(extended, placer, names))
+            replace(undo, extended, "_create_variable", _followed(placer, names))
         except AttributeError as err:
             raise EnvironmentUnsupported(
                 f"the variables of a strategy of TensorFlow {tensorflow_version()} cannot be placed ({err}): "
                 "train without a placement"
             ) from err
         yield
-
-
-_Method = Callable[..., Any]
-
-
-def _replace(undo: ExitStack, owner: Any, name: str, make: Callable[[_Method], _Method]) -> None:
-    """Let an instance answer by another method, until `undo`."""
-    setattr(owner, name, make(getattr(owner, name)))
-    undo.callback(delattr, owner, name)
 
 
 class _Names:
@@ -105,8 +101,8 @@ class _Names:
         return name if self._counts[name] == 1 else f"{name}#{self._counts[name]}"
 
 
-def _placed(extended: Any, placer: Placer, names: _Names) -> Callable[[_Method], _Method]:
-    def make(create: _Method) -> _Method:
+def _placed(extended: Any, placer: Placer, names: _Names) -> Callable[[Method], Method]:
+    def make(create: Method) -> Method:
         def create_there(next_creator: Any, **kwargs: Any) -> Any:
             name = names.of(kwargs)
             server = placer.choose(name)
@@ -124,8 +120,8 @@ def _placed(extended: Any, placer: Placer, names: _Names) -> Callable[[_Method],
     return make
 
 
-def _followed(placer: Placer, names: _Names) -> Callable[[_Method], _Method]:
-    def make(create: _Method) -> _Method:
+def _followed(placer: Placer, names: _Names) -> Callable[[Method], Method]:
+    def make(create: Method) -> Method:
         def create_and_tell(next_creator: Any, **kwargs: Any) -> Any:
             leader = kwargs.get("colocate_with")
             name = "" if leader is None else names.of(kwargs)

@@ -106,18 +106,14 @@ class LayerRun:
         variables = _variables(self.op)
         mapping = list(zip(variables, weights, strict=True))
         scope = keras.StatelessScope(mapping, collect_losses=True, initialize_variables=False)
-        before = dict(scope.state_mapping)
+        changed = _changed_in(scope)
         with scope:
             if moments:
                 with Moments.given(self.op, moments):
                     outputs = self.call(read)
             else:
                 outputs = self._dropped(shard, read) if self._is_one_of(_DRAWING) else self.call(read)
-        changes = [
-            (variable, scope.state_mapping[id(variable)])
-            for variable in variables
-            if scope.state_mapping[id(variable)] is not before[id(variable)]
-        ]
+        changes = [(variable, scope.state_mapping[id(variable)]) for variable in changed.values()]
         flat = keras.tree.flatten(outputs)
         parts = [Part(tensor, getattr(tensor, "_keras_mask", None)) for tensor in flat]
         return _Made(parts, list(scope.losses), changes)
@@ -179,6 +175,19 @@ class _Made:
     outputs: list[Part]
     losses: list[Any]
     changes: list[tuple[Any, Any]]
+
+
+def _changed_in(scope: Any) -> dict[int, Any]:
+    """Gets the variables that are assigned in a scope, by identity: those of others, as Keras's generator, too."""
+    changed: dict[int, Any] = {}
+    stock = scope.add_update
+
+    def add_update(update: tuple[Any, Any]) -> None:
+        changed[id(update[0])] = update[0]
+        stock(update)
+
+    scope.add_update = add_update
+    return changed
 
 
 def _variables(op: Any) -> list[Any]:

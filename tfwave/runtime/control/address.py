@@ -89,9 +89,19 @@ def refuse_taken_socket(address: str) -> None:
         probe.settimeout(1)
         try:
             probe.connect(address.removeprefix(UNIX))
+        except (BlockingIOError, TimeoutError):
+            pass  # who listens there has more callers than it takes
         except OSError:
             return
     raise EnforcerError(f"control address '{address}' is in use: give another, or end the process behind it")
+
+
+def shut(end: socket.socket) -> None:
+    """Wake who reads or writes a socket; nothing if it is closed already."""
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
 
 
 def _is_ip(host: str) -> bool:

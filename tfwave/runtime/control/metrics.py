@@ -11,12 +11,14 @@ from typing import Any
 
 from tfwave.errors import EnforcerError
 from tfwave.proto import control_pb2
-from tfwave.runtime.control.address import split_address
+from tfwave.runtime.control.address import shut, split_address
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PATH = "/metrics"
 CLIENT_SECONDS = 1.0
 """How long a client may be silent; they are served one after the other."""
+MOST_CLIENT_SECONDS = 3.0
+"""And how long each may take in all: one that sends a byte now and then is never silent."""
 
 _STOP_SECONDS = 0.1
 
@@ -130,6 +132,16 @@ def _handler(get_status: GetStatus, labels: Mapping[str, str]) -> type[BaseHTTPR
     class Handler(BaseHTTPRequestHandler):
         timeout = CLIENT_SECONDS
         server_version = "tfwave"
+
+        def setup(self) -> None:
+            super().setup()
+            self._patience = threading.Timer(MOST_CLIENT_SECONDS, shut, [self.connection])
+            self._patience.daemon = True
+            self._patience.start()
+
+        def finish(self) -> None:
+            self._patience.cancel()
+            super().finish()
 
         def do_GET(self) -> None:
             if self.path.partition("?")[0] != PATH:

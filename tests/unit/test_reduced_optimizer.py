@@ -1,0 +1,139 @@
+"""What becomes of an optimizer whose gradients are reduced; nothing here runs TensorFlow."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.ports import free_ports
+from tfwave.distribute.reduced_optimizer import ReducedOptimizer
+from tfwave.errors import EnforcerError
+from tfwave.keras.partial_reduce import PartialReduce
+from tfwave.reduce.place import Place
+from tfwave.reduce.service import Coordinator
+
+
+class Weight(np.ndarray[Any, np.dtype[np.float32]]):
+    """As much of a variable as its value is told by."""
+
+    def assign(self, value: Any) -> None:
+        self[...] = value
+
+
+class Optimizer:
+    """As Keras 3 makes them."""
+
+    def __init__(self) -> None:
+        self.variables: list[Any] = []
+        self.finalized: list[Any] = []
+        self._learning_rate = np.full((), 0.5, np.float32).view(Weight)
+
+    def build(self, variables: Any) -> None:
+        del variables
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        raise NotImplementedError
+
+    def finalize_variable_values(self, var_list: Any) -> None:
+        self.finalized.append(var_list)
+
+
+Alone = Callable[[Any], ReducedOptimizer]
+
+
+@pytest.fixture
+def alone() -> Iterator[Alone]:
+    """Has an optimizer reduce, of the only worker, and leave at the end."""
+    with ExitStack() as left:
+
+        def make(optimizer: Any) -> ReducedOptimizer:
+            place = Place.given([f"127.0.0.1:{free_ports(1)[0]}"], 0)
+            options = place.options(patience=60.0)
+            reduced = ReducedOptimizer(optimizer, [np.zeros(2, np.float32).view(Weight)], (), place, options)
+            left.callback(reduced.close)
+            return reduced
+
+        yield make
+
+
+def test_averages_take_the_place_of_weights_behind_the_last_sum(alone: Alone) -> None:
+    """Keras has them do so before it tells its callbacks that a fit has ended."""
+    optimizer = Optimizer()
+    reduced = alone(optimizer)
+    reduced.join()
+    optimizer.finalize_variable_values(["weights"])
+    assert not optimizer.finalized
+    reduced.drain()
+    assert optimizer.finalized == [["weights"]]
+    reduced.close()
+    optimizer.finalize_variable_values(["again"])
+    assert optimizer.finalized == [["weights"], ["again"]]
+
+
+def test_who_is_interrupted_while_it_leaves_has_its_optimizer_back(
+    alone: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Coordinator.stop
+
+    def interrupted(coordinator: Coordinator) -> None:
+        stop(coordinator)
+        raise KeyboardInterrupt
+
+    optimizer = Optimizer()
+    reduced = alone(optimizer)
+    reduced.join()
+    monkeypatch.setattr(Coordinator, "stop", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reduced.close()
+    assert vars(optimizer).keys() == {"variables", "finalized", "_learning_rate"}
+
+
+@pytest.mark.parametrize("probes", [2, "all"])
+def test_a_learning_rate_that_is_set_anew_is_warned_of_unless_all_set_it_at_once(probes: int | str) -> None:
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+
+    with ThreadPoolExecutor(2) as threads:
+        told, _ = threads.map(lambda rank: told_of_rates(workers, rank, probes), range(2))
+    assert len(told) == (probes != "all")
+    assert all("the learning rate was 0.5 and is 0.25" in text for text in told)
+
+
+def told_of_rates(workers: list[str], rank: int, probes: int | str) -> list[str]:
+    """Only the first one sets another."""
+    place, optimizer = Place.given(workers, rank), Optimizer()
+    options = place.options(patience=60.0, probes=probes)
+    reduced = ReducedOptimizer(optimizer, [np.zeros(2, np.float32).view(Weight)], (), place, options)
+    try:
+        reduced.join()
+        if rank:
+            reduced.drain()
+            return []
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for rate in (0.5, 0.25, 0.25):
+                optimizer._learning_rate.assign(rate)
+                reduced.check_rate()
+        reduced.drain()
+    finally:
+        reduced.close()
+    return [str(warning.message) for warning in caught]
+
+
+def test_a_legacy_optimizer_is_refused(alone: Alone) -> None:
+    class SGD:
+        def apply_gradients(self, pairs: Any) -> None:
+            raise NotImplementedError
+
+    with pytest.raises(EnforcerError, match=r"a legacy optimizer .*: take tf_keras\.optimizers\.SGD"):
+        alone(SGD())
+
+
+def test_tf_keras_tells_the_callback_of_batches() -> None:
+    """It asks which callbacks want to be told; who came late would wait for the weights until the end."""
+    reduce: Any = PartialReduce(workers=["127.0.0.1:7000"], rank=0)
+    assert reduce._implements_train_batch_hooks()
+    assert not reduce._implements_test_batch_hooks()
