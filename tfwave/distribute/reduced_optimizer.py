@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
 from tfwave.reduce.place import Place
 from tfwave.reduce.service import Coordinator
+from tfwave.reduce.told import ReduceReport
 from tfwave.reduce.update import ReduceFigures, Update
 from tfwave.runtime.reduced_gradients import apply_exchanged, apply_flat, size_of, told
 
@@ -23,8 +25,14 @@ class ReducedOptimizer:
     as many reduced gradients as have come, none or several, are applied one after the other.
     """
 
-    def __init__(
-        self, optimizer: Any, variables: Sequence[Any], state: Iterable[Any], place: Place, options: Options
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        optimizer: Any,
+        variables: Sequence[Any],
+        state: Iterable[Any],
+        place: Place,
+        options: Options,
+        report_dir: Path | None = None,
     ) -> None:
         """Start the coordinator, if `place` says so, and connect.
 
@@ -34,6 +42,7 @@ class ReducedOptimizer:
             state: what else is to begin with the first worker's values; may hold `variables` too.
             place: which worker this is.
             options: the rules.
+            report_dir: where to leave what is known of the reduces; None: nowhere.
 
         Raises:
             EnforcerError: no port is free, or an address or credential is not as it should be; the variables
@@ -53,6 +62,7 @@ class ReducedOptimizer:
         self._seam = "apply" if hasattr(optimizer, "apply") else "apply_gradients"
         self._plain = getattr(optimizer, self._seam)
         self._has_exchanged = False
+        self._report = None if report_dir is None else ReduceReport(report_dir, options)
         with ExitStack() as stack:
             if place.is_coordinator:
                 stack.enter_context(Coordinator(place.listen, options.credentials))
@@ -103,17 +113,25 @@ class ReducedOptimizer:
             (mean,) = _means([update])
             apply_flat(mean, self._trained, self._present, self._apply_plainly)
 
+    def tell(self, step: int) -> None:
+        """Tell the figures so far, if anybody is to know."""
+        if self._report is not None:
+            self._report.tell(self.figures, step)
+
     def close(self) -> None:
         """Leave the others, and the optimizer as it was."""
         self._open.close()
         if self._seam in vars(self._optimizer):
             delattr(self._optimizer, self._seam)
+        if self._report is not None:
+            self._report.leave(self.figures)
 
     def _make_member(self, options: Options, dtype: str) -> Member:
         values = [np.asarray(variable) for variable in self._variables()]
         shapes = [(str(value.dtype), value.shape) for value in values]
         layout = hashlib.sha256(repr(shapes).encode()).hexdigest()
-        return Member(options, sum(map(size_of, self._trained)), dtype, layout)
+        record = None if self._report is None else self._report.record
+        return Member(options, sum(map(size_of, self._trained)), dtype, layout, record)
 
     def _variables(self) -> list[Any]:
         return [*self._state_variables, *self._optimizer.variables]
