@@ -4,7 +4,7 @@ from typing import Any
 
 from tools.bench.record import RECORDS
 from tools.bench.views import VIEWS
-from tools.measured import rows, table
+from tools.measured import foretold, rows, table
 
 
 def assert_shown(name: str, *results: dict[str, Any]) -> str:
@@ -16,5 +16,6 @@ def assert_shown(name: str, *results: dict[str, Any]) -> str:
         assert found, view.rows
         for column in view.columns:
             assert any(row.get(column.partition(":")[0]) is not None for row in found), column
+        assert view.forecast is None or any(foretold(view, found)), view.rows
         told += table(view, found)
     return "\n".join(told)

@@ -15,7 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tfwave.sizes import in_words, milliseconds
-from tools.bench.views import VIEWS, View
+from tools.bench.views import VIEWS, Forecast, View
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "tools" / "bench" / "results"
@@ -27,20 +27,33 @@ the gist. Another machine gives other figures, so each table names its own, with
 
 Medians are of steps. Where it says "to", the least and the most of the medians of blocks, or of trials; blocks of
 all modes took turns. *Over wire* is over the time that the bytes alone take on the link, *paired ratio* over the
-block beside it, *throughput* over stock, or over what was there before.
+block beside it, *throughput* over stock, or over what was there before. A *forecast gain* is the share of a step's
+time that was foretold to be saved, before it was measured; it is *off* by so many points of that time.
 """
 _Row = dict[str, Any]
+_GAINS = ("forecast_gain:share", "measured_gain:share", "off:points")
 
 
 def page() -> str:
     """All records, by name."""
-    names = sorted(path.stem for path in RESULTS.glob("*.json"))
-    return "\n".join([HEAD, *(line for name in names for line in _record(name))])
+    records = {path.stem: json.loads(path.read_text())["runs"] for path in sorted(RESULTS.glob("*.json"))}
+    every = [
+        told
+        for name, runs in records.items()
+        for view in VIEWS.get(name, ())
+        for run in runs
+        for told in foretold(view, rows(run["result"], view.rows))
+    ]
+    return "\n".join([HEAD, *_how_far(every, " of all tables"), *_records(records)])
 
 
-def _record(name: str) -> Iterator[str]:
+def _records(records: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    for name, runs in records.items():
+        yield from _record(name, runs)
+
+
+def _record(name: str, runs: Sequence[Any]) -> Iterator[str]:
     yield f"## {name}\n"
-    runs = json.loads((RESULTS / f"{name}.json").read_text())["runs"]
     for machine, same in groupby(runs, key=lambda run: _machine(run["machine"])):
         told = list(same)
         yield f"On {machine}; load {told[0]['machine']['load_at_start'][0]:.1f}:\n"
@@ -88,7 +101,9 @@ def table(view: View, found: list[_Row]) -> Iterator[str]:
     """The lines of a view's table of rows; none where there are none."""
     if found:
         yield f"{view.told}\n"
-        keys = [column.partition(":") for column in view.columns]
+        told = foretold(view, found)
+        found = [row | gains for row, gains in zip(found, told, strict=True)]
+        keys = [column.partition(":") for column in (*view.columns, *(_GAINS if view.forecast else ()))]
         lines = [[_heading(key) for key, _, _ in keys], ["---"] * len(keys)]
         lines += [[_shown(row.get(key), unit) for key, _, unit in keys] for row in found]
         yield "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
@@ -96,6 +111,39 @@ def table(view: View, found: list[_Row]) -> Iterator[str]:
             sizes = [abs(row[column]) for row in found if row.get(column) is not None]
             points = f"{fmean(sizes) * 100:.1f} points, at most {max(sizes) * 100:.1f}"
             yield f"Mean {column} of {len(sizes)} rows: {points}.\n"
+        yield from _how_far(told, "")
+
+
+def foretold(view: View, found: Sequence[_Row]) -> list[_Row]:
+    """Of each row the gain that was forecast, the one that was measured, and how far the first is off.
+
+    Empty where there was no forecast, and in the rows on which others gain.
+    """
+    return [{} if view.forecast is None else _gains(view.forecast, row) for row in found]
+
+
+def _gains(forecast: Forecast, row: _Row) -> _Row:
+    gain, measured = (_gain(of, row) for of in (forecast.gain, forecast.measured))
+    if gain is None or measured is None or row.get("mode") == forecast.baseline:
+        return {}
+    return {"forecast_gain": gain, "measured_gain": measured, "off": gain - measured}
+
+
+def _gain(of: str, row: _Row) -> float | None:
+    key, ratio, other = of.format(mode=row.get("mode")).partition("/")
+    part, whole = (row.get(name) if name else 1.0 for name in (key, other))
+    if part is None or whole is None:
+        return None
+    return 1 - part / whole if ratio else part
+
+
+def _how_far(told: Sequence[_Row], where: str) -> Iterator[str]:
+    """In the mean over all rows that had a forecast."""
+    off = [abs(gains["off"]) for gains in told if gains]
+    if off:
+        rows_of = f"{len(off)} row{'s' if len(off) > 1 else ''}{where}"
+        points = f"{fmean(off) * 100:.1f} points, at most {max(off) * 100:.1f}"
+        yield f"Forecast gains of {rows_of}: off by {points}.\n"
 
 
 def _heading(key: str) -> str:
@@ -122,6 +170,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "": _number,
     "bytes": in_words,
     "number": _number,
+    "points": lambda share: f"{share * 100:+.1f}",
     "rate": lambda rate: f"{rate / 1e9:g} Gbit/s",
     "seconds": lambda seconds: f"{seconds:.1f} s",
     "share": lambda share: f"{share:.1%}",

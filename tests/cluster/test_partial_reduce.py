@@ -1,6 +1,7 @@
 """`fit` on several processes with `tfwave.keras.PartialReduce`: same bits, a death, and synchronous training."""
 
 import json
+import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ class Lost:
     codes: list[int]
     results: list[dict[str, Any]]
     checkpoint: Path
+    report: Path
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +56,13 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Lost:
         4,
         optimizer="Adam",
         **MODEL,
-        reduce={"probes": 2, "local": "sum"},
+        reduce={"probes": 2, "local": "sum", "report_dir": str(saved / "report")},
         victim=2,
         kill=[1, 6],
         longest_step=0.02,
         save=str(saved / "{epoch}.keras"),
     )
-    return Lost(codes, results, saved / "1.keras")
+    return Lost(codes, results, saved / "1.keras", saved / "report")
 
 
 @pytest.mark.tensorflow
@@ -77,6 +79,23 @@ def test_a_worker_that_is_killed_leaves_the_others_a_complete_training(lost: Los
         assert result["executions"] == EPOCHS * STEPS // MODEL["steps_per_execution"]
         assert result["restored"]
         assert result["types"] == ["bfloat16", "float32"]
+
+
+@pytest.mark.tensorflow
+def test_those_who_live_tell_of_all_that_were_there(lost: Lost) -> None:
+    """In one directory; of who was killed there are events at most."""
+    assert {page.parent.name for page in lost.report.glob("*/reduces.html")} == {
+        f"worker_{rank}" for rank in (0, 1, 3)
+    }
+    for rank in (0, 1, 3):
+        (events,) = lost.report.glob(f"worker_{rank}/events*")
+        assert events.stat().st_size > 0
+        text = (lost.report / f"worker_{rank}" / "reduces.md").read_text()
+        parts = text.split("## Who joined, and who was late")[1].split("## ")[0]
+        rows = [line.split(" | ") for line in parts.splitlines() if re.match(r"\| \d", line)]
+        assert [row[0] for row in rows] == [f"| {each}" for each in range(4)]
+        reduces = [int(row[3]) for row in rows]
+        assert reduces[2] < reduces[0] == reduces[1] == reduces[3]
 
 
 @pytest.mark.tensorflow

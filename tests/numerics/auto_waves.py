@@ -75,10 +75,8 @@ def by_fit(offset: Any, rows: int = ROWS, plan: Any = None, waves: Any = None) -
     told = keras.callbacks.LambdaCallback(on_train_batch_end=lambda _, logs: heard.append(dict(logs)))
     peak = peak_of(lambda: model.fit(data, epochs=2, callbacks=[callback, told], verbose=0))
     states = [v.value for v in (*model.variables, *model.optimizer.variables)]
-    events = told_events(Path(left.name))
-    left.cleanup()
     return {
-        "told": [*events["text"], *events["images"]],
+        "told": told_of(left),
         "offset": callback.offset,
         "plan": callback.plan and plan_json(callback.plan),
         "peak": peak,
@@ -87,10 +85,23 @@ def by_fit(offset: Any, rows: int = ROWS, plan: Any = None, waves: Any = None) -
     }
 
 
-def loop(step_of: Callable[[Any], Callable[[Any], Any]], offset: Any) -> Any:
+def told_of(left: tempfile.TemporaryDirectory[str]) -> dict[str, Any]:
+    """The tags of texts and pictures, the names of files that are no events, and the page's facts."""
+    place = Path(left.name)
+    events = told_events(place)
+    told = {
+        "tags": [*events["text"], *events["images"]],
+        "files": sorted(file.name for file in place.glob("waves.*")),
+        "page": (place / "waves.md").read_text(),
+    }
+    left.cleanup()
+    return told
+
+
+def loop(step_of: Callable[[Any], Callable[[Any], Any]], offset: Any, left: str | None = None) -> Any:
     """A loop of one's own, over one replica."""
     strategy = tf.distribute.MirroredStrategy(["/device:CPU:0"])
-    tfwave.distribute.wrap(strategy, waves=2, offset=offset)
+    tfwave.distribute.wrap(strategy, waves=2, offset=offset, report_dir=left)
     return tfwave.distribute.in_waves(step_of(strategy), strategy=strategy)
 
 
@@ -128,7 +139,8 @@ def by_loop(
     offset: Any, rows: int = ROWS, within: Callable[[Any], Any] = lambda loss: loss
 ) -> dict[str, Any]:
     model = Layers(within)
-    train = loop(model.step_of, offset)
+    left = tempfile.TemporaryDirectory()
+    train = loop(model.step_of, offset, left.name)
     losses: list[str] = []
     given = list(batches(rows))
 
@@ -139,7 +151,8 @@ def by_loop(
 
     peak = peak_of(run)
     found = bits([*(weight.value for weight in model.weights), *state_of(train)])
-    return {"offset": train.offset, "peak": peak, "losses": losses, "bits": found}
+    told = told_of(left)
+    return {"told": told, "offset": train.offset, "peak": peak, "losses": losses, "bits": found}
 
 
 def state_of(holder: Any) -> list[Any]:

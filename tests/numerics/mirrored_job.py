@@ -92,7 +92,8 @@ def dense(
 
 
 def _train_dense(strategy: Any, optimizer: str, average: Any, out: Path) -> None:
-    strategy = tfwave.distribute.wrap(strategy, waves=WAVES, average=average)
+    left = out.with_suffix(".report")
+    strategy = tfwave.distribute.wrap(strategy, waves=WAVES, average=average, report_dir=left)
     weights, step = dense(strategy, optimizer)
     train = tfwave.distribute.in_waves(step, strategy=strategy)
     losses: list[Any] = []

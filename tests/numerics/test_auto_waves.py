@@ -36,9 +36,19 @@ def test_waves_begin_as_early_as_they_fit(found: dict[str, Any], way: str) -> No
     assert line.endswith(f"in a pool of {in_words(found['limit'])}")
 
 
-def test_what_is_chosen_is_told_and_drawn_and_what_is_given_is_not(found: dict[str, Any]) -> None:
-    assert found["fit"]["chosen"]["told"] == ["tfwave/plan/waves", "tfwave/memory/waves"]
-    assert found["fit"]["given"]["told"] == []
+@pytest.mark.parametrize("way", WAYS)
+def test_waves_are_told_and_what_was_measured_is_drawn(found: dict[str, Any], way: str) -> None:
+    chosen, given = found[way]["chosen"]["told"], found[way]["given"]["told"]
+    assert chosen["tags"] == ["tfwave/plan/waves", "tfwave/memory/waves"]
+    assert given["tags"] == ["tfwave/plan/waves"]
+    assert chosen["files"] == ["waves.html", "waves.md", "waves.plan.json"]
+    assert given["files"] == ["waves.html", "waves.md"]
+    assert "## What a step holds in memory" in chosen["page"]
+    assert f"in a pool of {in_words(found['limit'])}" in chosen["page"]
+    said = f"| waves | 2 waves, offset {found[way]['chosen']['offset']:g}, average wave |"
+    assert said in chosen["page"]
+    assert said in given["page"]
+    assert "no step was measured" in given["page"]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,6 +1,7 @@
 """`tfwave.keras.PartialReduce` in one process: what it refuses, what it leaves behind, and one worker alone."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.events import told_events
 from tests.ports import free_ports
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.keras import PartialReduce
@@ -39,10 +41,21 @@ def trained(made: keras.Model, *callbacks: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("dtype", [None, "mixed_bfloat16"])
-def test_one_worker_alone_trains_as_ever(dtype: str | None) -> None:
-    reduced = trained(model(dtype=dtype), callback(probes="all"))
+def test_one_worker_alone_trains_as_ever_and_tells_of_it(dtype: str | None, tmp_path: Path) -> None:
+    """Two fits of two epochs of five steps; nothing tells how long the first step of a fit took."""
+    reduced = trained(model(dtype=dtype), callback(probes="all", report_dir=tmp_path))
     for ours, theirs in zip(reduced, trained(model(dtype=dtype)), strict=True):
         assert ours.tobytes() == theirs.tobytes()
+    told = told_events(tmp_path / "worker_0")
+    assert told["scalars"]["tfwave/reduces"] == [5, 10, 5, 10]
+    assert told["scalars"]["tfwave/joined"] == [1, 1, 1, 1]
+    assert told["scalars"]["tfwave/dropped"] == [0, 0, 0, 0]
+    steps = [sum(count for _, _, count in made) for made in told["histograms"]["tfwave/seconds"]]
+    assert steps == [4, 5, 4, 5]
+    text = (tmp_path / "worker_0" / "reduces.md").read_text()
+    assert "* **10** reduces counted, 0 broke\n" in text
+    assert "| 0 | 9 | " in text
+    assert "tfwave report of worker 0 of 1" in (tmp_path / "worker_0" / "reduces.html").read_text()
 
 
 class Failing(keras.callbacks.Callback):
@@ -50,11 +63,12 @@ class Failing(keras.callbacks.Callback):
         raise RuntimeError("stop here")
 
 
-def test_a_fit_that_fails_leaves_the_model_as_it_was() -> None:
-    made, reduce = model(), callback()
+def test_a_fit_that_fails_leaves_the_model_as_it_was_and_its_page(tmp_path: Path) -> None:
+    made, reduce = model(), callback(report_dir=tmp_path)
     with pytest.raises(RuntimeError, match="stop here"):
         made.fit(X, Y, 8, verbose=0, callbacks=[reduce, Failing()])
     reduce.on_train_end()
+    assert "* **1** reduces counted" in (tmp_path / "worker_0" / "reduces.md").read_text()
     assert "apply" not in vars(made.optimizer)
     made.fit(X, Y, 8, verbose=0, callbacks=[reduce])
 

@@ -1,5 +1,6 @@
 """`tfwave.distribute.reduce` in one process: what becomes of a custom loop, and what it refuses."""
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ import tf_keras
 
 import tfwave.distribute
 import tfwave.keras
+from tests.events import told_events
 from tests.ports import free_ports
 from tfwave.errors import EnforcerError
 
@@ -51,15 +53,17 @@ class Loop:
 
 
 @pytest.mark.parametrize("kind", [keras, tf_keras])
-def test_one_worker_alone_trains_as_ever(kind: Any) -> None:
+def test_one_worker_alone_trains_as_ever_and_tells_of_it(kind: Any, tmp_path: Path) -> None:
     ours, theirs = Loop(kind), Loop(kind)
-    with ours.reduced(probes="all") as reduced:
+    with ours.reduced(probes="all", report_dir=str(tmp_path)) as reduced:
         losses = [float(reduced(x, y)) for x, y in zip(X, Y, strict=True)]
         assert reduced.figures.reduces == len(X)
     plain = tf.function(theirs.step)
     assert losses == [float(plain(x, y)) for x, y in zip(X, Y, strict=True)]
     assert ours.bits() == theirs.bits()
     assert not {"apply", "apply_gradients"} & vars(ours.optimizer).keys()
+    assert told_events(tmp_path / "worker_0")["scalars"]["tfwave/reduces"] == [len(X)]
+    assert "* **5** reduces counted" in (tmp_path / "worker_0" / "reduces.md").read_text()
 
 
 def test_tf_keras_fit_trains_as_ever() -> None:

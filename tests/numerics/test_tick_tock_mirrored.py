@@ -14,6 +14,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tests.events import told_events
 from tests.numerics.corpus.sample import Array
 from tests.numerics.waves import Replica, Values, batches, gradient_of, mean
 from tfwave.proto.tensorflow_pb2 import GraphDef
@@ -96,6 +97,19 @@ def test_the_average_of_a_batch_is_that_of_twice_the_replicas(
         replica.update(gradient_over(replica.values, [batch for of_wave in of_waves for batch in of_wave]))
         check_weights(ran, call, replica)
     assert distance(replica.values["w1"], ran["w1"][0][0]) > 1e-3
+
+
+def test_waves_in_numbers_leave_a_page_with_their_copies(trained: Path, devices: int) -> None:
+    """Each replica's second wave has copies of the weights, and more; the same is told as text."""
+    left = trained / "batch sgd.report"
+    assert {file.suffix for file in left.iterdir()} == {".html", ".md", ".tfwave"}
+    text = (left / "waves.md").read_text()
+    assert "| waves | 2 waves, offset 0, average batch |" in text
+    assert (f"waves on each of {devices} replicas" if devices > 1 else "waves a call") in text
+    copies = re.search(r"are (\d+) variables that the further waves have", text)
+    assert copies is not None
+    assert int(copies[1]) >= devices * len(WEIGHTS)
+    assert list(told_events(left)["text"]) == ["tfwave/plan/waves"]
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -18,7 +18,7 @@ from tfwave.runtime.waves.options import WaveOptions
 
 def test_a_mirrored_strategy_is_given_its_waves() -> None:
     strategy = MirroredStrategy()
-    assert tfwave.distribute.waves(strategy, 3, average="batch", offset=0.5) is strategy
+    assert tfwave.distribute.waves(strategy, 3, average="batch", offset=0.5, report_dir="told") is strategy
     train = tfwave.distribute.in_waves(len, strategy=strategy)
     assert (train.waves, train.offset) == (3, 0.5)
     with pytest.raises(EnforcerError, match="has its waves already"):

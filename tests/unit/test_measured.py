@@ -1,8 +1,10 @@
 """What was measured: the page of it, and measuring that is stopped and gone on with."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -11,8 +13,10 @@ from tests.pages import text_of
 from tests.shown import assert_shown
 from tools.bench import record
 from tools.bench.session import Session
-from tools.bench.views import VIEWS
-from tools.measured import PAGE, RESULTS, page, rows
+from tools.bench.views import VIEWS, Forecast, View
+from tools.measured import PAGE, RESULTS, foretold, page, rows, table
+
+SAVED = "s/modes.stock.s"
 
 
 def test_the_page_is_what_its_command_makes() -> None:
@@ -41,6 +45,61 @@ def test_rows_have_the_values_around_them() -> None:
         (1, 1, "b", 2),
     ]
     assert rows(result, "elsewhere/*") == []
+
+
+TIMED = {
+    "foretold": {"a": {"gain": 0.25}},
+    "modes": {"stock": {"s": 4.0}, "a": {"s": 3.2}, "b": {"s": 2.0}},
+}
+
+
+def test_a_forecast_stands_beside_what_came_of_it() -> None:
+    """Of the mode on which others gain there is none, and none of a mode of which none is recorded."""
+    view = View(
+        "Told.", "modes/*", ("mode", "s:time"), forecast=Forecast("foretold.{mode}.gain", SAVED, "stock")
+    )
+    (none, told, other) = foretold(view, rows(TIMED, view.rows))
+    assert (none, other) == ({}, {})
+    assert told == {
+        "forecast_gain": 0.25,
+        "measured_gain": pytest.approx(0.2),
+        "off": pytest.approx(0.05),
+    }
+    shown = "\n".join(table(view, rows(TIMED, view.rows)))
+    assert "| mode | s | forecast gain | measured gain | off |" in shown
+    assert "| stock | 4000.00 ms |  |  |  |" in shown
+    assert "| a | 3200.00 ms | 25.0% | 20.0% | +5.0 |" in shown
+    assert "| b | 2000.00 ms |  |  |  |" in shown
+    assert "Forecast gains of 1 row: off by 5.0 points, at most 5.0.\n" in shown
+
+
+def test_forecasts_may_be_of_seconds_or_of_a_throughput() -> None:
+    """How far they are off is the mean of the sizes: one too high does not make up for one too low."""
+    found = [{"mode": str(t), "t": 10.0, "was": t, "x": 1.25, "y": 1.0} for t in (7.0, 9.0)]
+    view = View("Told.", "", ("mode",), forecast=Forecast("t/was", "/x"))
+    assert [row["off"] for row in foretold(view, found)] == pytest.approx(
+        [1 - 10 / 7 - 0.2, 1 - 10 / 9 - 0.2]
+    )
+    both = View("Told.", "", ("mode",), forecast=Forecast("/x", "/y"))
+    assert [row["off"] for row in foretold(both, [found[0]])] == pytest.approx([0.2])
+    mixed = [{"g": 0.1, "m": 0.2}, {"g": 0.4, "m": 0.1}, {"g": 0.3}]
+    shown = "\n".join(table(View("Told.", "", ("g",), forecast=Forecast("g", "m")), mixed))
+    assert "Forecast gains of 2 rows: off by 20.0 points, at most 30.0." in shown
+
+
+def test_a_table_without_a_forecast_says_nothing_of_it() -> None:
+    assert "forecast" not in "\n".join(table(View("Told.", "", ("x",)), [{"x": 1, "predicted.gain": 0.5}]))
+
+
+def test_the_page_says_how_far_forecasts_are_off_in_all() -> None:
+    """As its tables have it, by the digits that they show."""
+    text = text_of(PAGE)
+    found = re.search(r"of (\d+) rows of all tables: off by ([\d.]+) points, at most ([\d.]+)\.", text)
+    assert found is not None
+    off = [float(cell) for cell in re.findall(r" \| ([+-]\d+\.\d) \|$", text, re.MULTILINE)]
+    assert int(found[1]) == len(off)
+    assert float(found[2]) == pytest.approx(fmean(map(abs, off)), abs=0.1)
+    assert float(found[3]) == max(map(abs, off))
 
 
 @pytest.fixture

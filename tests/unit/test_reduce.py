@@ -23,6 +23,7 @@ from tfwave.reduce.held import Held
 from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
 from tfwave.reduce.place import Place
+from tfwave.reduce.record import ReduceRecord
 from tfwave.reduce.ring import Ring, RingBroken
 from tfwave.reduce.rules import PROBE_SECONDS, RECENT, Pace, departure
 from tfwave.reduce.service import Coordinator
@@ -228,10 +229,17 @@ class TestMembers:
 
     def test_all_is_synchronous_and_a_second_training_begins_anew(self) -> None:
         def work(rank: int) -> list[tuple[int, float, int]]:
-            with Member(options(rank, coordinator.address, probes="all"), 3) as member:
+            record = ReduceRecord("linear") if rank else None
+            with Member(options(rank, coordinator.address, probes="all"), 3, record=record) as member:
                 member.join(b"")
                 found = [member.exchange(np.full(3, 10.0**rank, np.float32)) for _ in range(9)]
                 assert not list(member.drain(bytes))
+            if record is not None:
+                seen = record.seen()
+                parts = [(w.rank, w.reduces, w.joined, w.made, seen.share(w)) for w in seen.workers]
+                assert parts == [(0, 9, 9, 8, 0.5), (1, 9, 9, 8, 0.5)]  # nothing tells when the first began
+                assert sum(worker.last for worker in seen.workers) == seen.complete == 9
+                assert [number for number, _ in seen.recent] == list(range(1, 10))
             return [(one.version, float(one.values[2]), one.members) for (one,) in found]
 
         with Coordinator() as coordinator:

@@ -19,13 +19,13 @@ LIMITS = {"deadline_seconds": LIMIT, "patience_seconds": LIMIT}
 
 
 class Members:
-    """Two members, both with the weights and one gradient, before their first reduce."""
+    """Two members, both with the weights and one gradient, before their first reduce; the first asks for ticks."""
 
     def __init__(self) -> None:
         self.inbox = Inbox()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
-        self.peers = [Peer(i, Hello(rank=i, workers=2, probes=0, **LIMITS)) for i in (0, 1)]
+        self.peers = [Peer(i, Hello(rank=i, workers=2, probes=0, ticks=i == 0, **LIMITS)) for i in (0, 1)]
         for peer in self.peers:
             self.inbox.put((peer, Report(hello=peer.hello)))
         for i in (0, 1):
@@ -33,7 +33,7 @@ class Members:
             if i == 0:
                 assert self.hear(0, "give").give.version == 0
             assert self.hear(i, "form").form.members == 2
-            self.say(i, held=1)
+            self.say(i, held=1, step_seconds=i + 1)
 
     def _run(self) -> None:
         try:
@@ -65,11 +65,17 @@ def members() -> Iterator[Members]:
 def test_a_sum_that_all_have_counts(members: Members) -> None:
     for i in (0, 1):
         members.say(i, attempt=1, done=True, gave=1)
+    told: list[Any] = []
     for i in (0, 1):
         verdict = members.hear(i, "verdict").verdict
         assert verdict.commit
         assert verdict.joined == 1
+        told.append(verdict.ticks)
         assert members.hear(i, "end").end.reason == ""
+    asked, other = told
+    assert [(tick.rank, tick.gave, list(tick.step_seconds)) for tick in asked] == [(0, 1, [1]), (1, 1, [2])]
+    assert asked[0].waited_seconds >= asked[1].waited_seconds > 0  # its gradient was heard of before
+    assert not other
 
 
 def test_a_sum_that_one_has_not_counts_nowhere_and_what_was_given_goes_into_the_next(
@@ -81,12 +87,18 @@ def test_a_sum_that_one_has_not_counts_nowhere_and_what_was_given_goes_into_the_
         members.hear(i, "halt")
         members.say(i, attempt=1, done=i == 0, gave=1, halted=True)
     for i in (0, 1):
-        assert not members.hear(i, "verdict").verdict.commit
+        verdict = members.hear(i, "verdict").verdict
+        assert not verdict.commit
+        assert not verdict.ticks
     for i in (0, 1):  # said before the verdict was heard: they are drained, but have back what they gave
         members.say(i, attempt=1, done=i == 0, gave=1)
         members.hear(i, "form")
         go = members.hear(i, "go").go
         assert (go.attempt, go.version) == (2, 1)
+    for i in (0, 1):
+        members.say(i, attempt=2, done=True, gave=1)
+    ticks = members.hear(0, "verdict").verdict.ticks
+    assert [list(tick.step_seconds) for tick in ticks] == [[1], [2]]  # they were in no reduce before
 
 
 def test_a_sum_counts_if_only_the_dead_do_not_have_it(members: Members) -> None:

@@ -8,9 +8,11 @@ import pytest
 from tests.chromium import Page, chromium, opened
 from tests.reports import run_on_disk
 from tests.unit.test_fit_cli import training
+from tests.unit.test_reduce_report import facts as reduce_page
+from tests.unit.test_reduce_report import record
 from tests.unit.test_report_page import hurtful_inputs
 from tfwave.bundle.bundle import save_bundle
-from tfwave.report.page.fill import write_page
+from tfwave.report.page.fill import write_facts, write_page
 from tfwave.report.page.given import read_given
 
 pytestmark = pytest.mark.skipif(
@@ -61,6 +63,19 @@ def test_each_section_is_drawn(page: Page) -> None:
     )
     assert tables == 6
     page.until("document.querySelectorAll('details table').length === 6")
+
+
+def test_a_page_of_reduces_draws_a_curve_of_each_worker(browser: Page, tmp_path: Path) -> None:
+    """In colours of the charts' own, of which no two are alike."""
+    browser.complaints.clear()
+    write_facts(reduce_page(record(), reduces=3), tmp_path / "r.html")
+    browser.open(tmp_path / "r.html")
+    assert browser.value("[...document.querySelectorAll('section:has(canvas)')].map((s) => s.id)") == [
+        "times"
+    ]
+    browser.until("document.querySelectorAll('details table').length === 2")
+    assert browser.value("drawn[0].chart.getOption().series.map((s) => s.color || '')") == [""] * 3
+    assert browser.complaints == []
 
 
 def test_the_timeline_zooms(page: Page) -> None:

@@ -14,10 +14,8 @@ from tfwave.plan.fingerprint import NO_GRAPH
 from tfwave.plan.plan import Plan
 from tfwave.plan.waves import Waves
 
-ORDER = {
-    **{"policy": "tac", "enforcer": "auto", "control": None, "credentials": None, "trace_steps": 5},
-    "report_dir": None,
-}
+ORDER = {"policy": "tac", "enforcer": "auto", "control": None, "credentials": None, "trace_steps": 5}
+BOTH = {"plan": None, "report_dir": None}
 PLAN = Plan(waves=Waves(NO_GRAPH, 2, 0.25, 1000, 900))
 WAVES = {"average": "wave", "offset": None}
 
@@ -102,5 +100,5 @@ def test_type_checkers_see_the_options_of_both() -> None:
 
 
 def test_options_are_as_the_tests_above_have_them() -> None:
-    assert {name: p.default for name, p in options(order).items()} == {**ORDER, "plan": None}
-    assert {name: p.default for name, p in options(waves).items()} == {"waves": None, **WAVES, "plan": None}
+    assert {name: p.default for name, p in options(order).items()} == {**ORDER, **BOTH}
+    assert {name: p.default for name, p in options(waves).items()} == {"waves": None, **WAVES, **BOTH}

@@ -4,12 +4,14 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from tfwave.capture.wave_choice import WaveChoice
 from tfwave.distribute.mirrored import waves_of
 from tfwave.errors import EnforcerError
 from tfwave.plan.plan import Plan
+from tfwave.report.waves import WaveReport
 from tfwave.runtime.waves.function import WaveFunction
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.replicas import replicas_inlined
@@ -22,12 +24,19 @@ _log = logging.getLogger("tfwave")
 class InWaves:
     """A step of which each call runs one for each wave; see `in_waves`."""
 
-    def __init__(self, step: Callable[..., Any], strategy: Any, options: WaveOptions) -> None:
+    def __init__(
+        self,
+        step: Callable[..., Any],
+        strategy: Any,
+        options: WaveOptions,
+        report_dir: str | Path | None = None,
+    ) -> None:
         """Nothing is traced before the first call."""
         self._step = step
         self._strategy = strategy
         self._options = options
-        self._choice = WaveChoice(options)
+        self._report = WaveReport(report_dir)
+        self._choice = WaveChoice(options, self._report.chosen)
         self._state = WaveState()
         self._traced: dict[str, TracedStep] = {}
         self._functions: dict[str, WaveFunction] = {}
@@ -89,6 +98,8 @@ class InWaves:
             traced = self._trace(kind, args)
             options = self._choice.options(traced, args)
             self._functions[kind] = WaveFunction(traced, options, self._state)
+            replicas = 1 if self._strategy is None else self._strategy.num_replicas_in_sync
+            self._report.leave(options, self.plan, replicas, self._state.copies)
         return self._functions[kind]
 
     def _trace(self, kind: str, args: Any) -> TracedStep:
@@ -156,10 +167,13 @@ def in_waves(step: Callable[..., Any], *, strategy: Any) -> InWaves:
     Raises:
         EnforcerError: the strategy has no waves.
     """
-    return InWaves(step, strategy, waves_of(strategy))
+    settings = waves_of(strategy)
+    return InWaves(step, strategy, settings.options, settings.report_dir)
 
 
-def across_devices(step: Callable[..., Any], *, waves: int = 2, strategy: Any = None) -> InWaves:
+def across_devices(
+    step: Callable[..., Any], *, waves: int = 2, strategy: Any = None, report_dir: str | Path | None = None
+) -> InWaves:
     """Train a model whose weights lie on several devices in waves, each on another device at a time.
 
     A call takes a batch for each wave, and is one update by the mean of their gradients: for a loss that is a mean
@@ -181,6 +195,7 @@ def across_devices(step: Callable[..., Any], *, waves: int = 2, strategy: Any = 
         step: as for `in_waves`; it may call ``strategy.run``.
         waves: how many batches a call trains, 2 to the number of devices that hold weights.
         strategy: of one replica, if the step uses one.
+        report_dir: as `tfwave.distribute.waves` has it.
 
     Raises:
         EnforcerError: a strategy of several replicas, or less than two waves. The first call raises as `InWaves`
@@ -194,7 +209,7 @@ def across_devices(step: Callable[..., Any], *, waves: int = 2, strategy: Any = 
         )
     if waves < 2:
         raise EnforcerError(f"waves is {waves}, and one wave is plain training: give 2 or more")
-    return InWaves(step, strategy, WaveOptions.parallel(waves))
+    return InWaves(step, strategy, WaveOptions.parallel(waves), report_dir)
 
 
 def _check_batch(leaves: Sequence[Any]) -> None:

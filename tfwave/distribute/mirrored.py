@@ -1,8 +1,10 @@
 """What a `MirroredStrategy` is given: its waves."""
 
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tfwave.capture.wave_choice import check_pool
+from tfwave.distribute.settings import WaveSettings
 from tfwave.errors import EnforcerError
 from tfwave.plan.given import GivenPlan
 from tfwave.runtime.waves.options import Number, Offset, WaveOptions
@@ -13,13 +15,14 @@ _ATTRIBUTE = "_tfwave_waves"
 _Strategy = TypeVar("_Strategy")
 
 
-def waves(
+def waves(  # noqa: PLR0913
     strategy: _Strategy,
     waves: Number | None = None,
     *,
     average: Average = "wave",
     offset: Offset | None = None,
     plan: GivenPlan | None = None,
+    report_dir: str | Path | None = None,
 ) -> _Strategy:
     """Have a `MirroredStrategy` train in waves: several batches in one call, each in the backward pass of the last.
 
@@ -36,6 +39,9 @@ def waves(
             (`tfwave.colocate.limit_memory`).
         plan: says waves and offset in their place, or the name of its file; that of `InWaves.plan` of another run.
             The first call raises a `PlanError` where the step is not the one that was planned.
+        report_dir: a directory that gets, at the first call of all waves, a page of them as ``waves.html``, what is
+            planned or "auto" as ``waves.plan.json``, and for TensorBoard the same as text and, where a step was
+            measured, what it holds as a picture (with ``tfwave[plot]``); None: none.
 
     Raises:
         EnforcerError: no such strategy, or one of several machines, a second time, or one wave that no plan says;
@@ -46,23 +52,23 @@ def waves(
     """
     options = WaveOptions.given(waves, average, offset, plan)
     _check(strategy, options)
-    setattr(strategy, _ATTRIBUTE, options)
+    setattr(strategy, _ATTRIBUTE, WaveSettings(options, report_dir))
     return strategy
 
 
-def waves_of(strategy: Any) -> WaveOptions:
+def waves_of(strategy: Any) -> WaveSettings:
     """How a strategy trains in waves.
 
     Raises:
         EnforcerError: it does not.
     """
-    options: WaveOptions | None = getattr(strategy, _ATTRIBUTE, None)
-    if options is None:
+    settings: WaveSettings | None = getattr(strategy, _ATTRIBUTE, None)
+    if settings is None:
         raise EnforcerError(
             f"this {type(strategy).__name__} has no waves: "
             "tfwave.distribute.waves(tf.distribute.MirroredStrategy(...)) gives it some"
         )
-    return options
+    return settings
 
 
 def check_machines(strategy: Any) -> None:

@@ -1,6 +1,7 @@
 """Custom training loops on several processes of which none waits for the slowest (RNA)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypedDict, Unpack
 
@@ -25,6 +26,7 @@ class Rules(TypedDict, total=False):
     deadline: float
     patience: float
     credentials: Credentials | None
+    report_dir: str | Path | None
 
 
 class Reduced:
@@ -93,7 +95,9 @@ class Reduced:
         return self._reduced
 
     def _close(self) -> None:
-        self._joined().close()
+        reduced = self._joined()
+        reduced.tell(reduced.figures.reduces)
+        reduced.close()
         self._reduced = self._function = None
 
 
@@ -137,5 +141,7 @@ def reduce(
     """
     place = Place.find(rules.pop("workers", None), rules.pop("rank", None))
     rules["credentials"] = rules.get("credentials") or find_credentials()
+    directory = rules.pop("report_dir", None)
+    told = None if directory is None else Path(directory)
     options = place.options(**rules)
-    return Reduced(step, lambda: ReducedOptimizer(optimizer, variables, state, place, options))
+    return Reduced(step, lambda: ReducedOptimizer(optimizer, variables, state, place, options, told))

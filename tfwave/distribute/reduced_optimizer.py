@@ -4,6 +4,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
 from tfwave.reduce.place import Place
 from tfwave.reduce.service import Coordinator
+from tfwave.reduce.told import ReduceReport
 from tfwave.reduce.update import ReduceFigures, Update
 from tfwave.runtime.reduced_gradients import apply_exchanged, apply_flat, settable_rate, size_of, told
 
@@ -25,8 +27,14 @@ class ReducedOptimizer:
     `finalize_variable_values` makes of the weights, as averages of them, waits for the last of these.
     """
 
-    def __init__(
-        self, optimizer: Any, variables: Sequence[Any], state: Iterable[Any], place: Place, options: Options
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        optimizer: Any,
+        variables: Sequence[Any],
+        state: Iterable[Any],
+        place: Place,
+        options: Options,
+        report_dir: Path | None = None,
     ) -> None:
         """Start the coordinator, if `place` says so, and connect.
 
@@ -36,6 +44,7 @@ class ReducedOptimizer:
             state: what else is to begin with the first worker's values; may hold `variables` too.
             place: which worker this is.
             options: the rules.
+            report_dir: where to leave what is known of the reduces; None: nowhere.
 
         Raises:
             EnforcerError: no port is free, or an address or credential is not as it should be; the variables
@@ -61,6 +70,7 @@ class ReducedOptimizer:
         self._has_exchanged = False
         self._drifts = options.probes != "all" and options.workers > 1
         self._rate: float | None = None
+        self._report = None if report_dir is None else ReduceReport(report_dir, options)
         with ExitStack() as stack:
             if place.is_coordinator:
                 stack.enter_context(Coordinator(place.listen, options.credentials))
@@ -128,18 +138,26 @@ class ReducedOptimizer:
         if self._to_finalize is not None:
             self._finalize(self._to_finalize)
 
+    def tell(self, step: int) -> None:
+        """Tell the figures so far, if anybody is to know."""
+        if self._report is not None:
+            self._report.tell(self.figures, step)
+
     def close(self) -> None:
         """Leave the others, and the optimizer as it was."""
         for name in (self._seam, "finalize_variable_values"):
             if name in vars(self._optimizer):
                 delattr(self._optimizer, name)
         self._open.close()
+        if self._report is not None:
+            self._report.leave(self.figures)
 
     def _make_member(self, options: Options, dtype: str) -> Member:
         values = [np.asarray(variable) for variable in self._variables()]
         shapes = [(str(value.dtype), value.shape) for value in values]
         layout = hashlib.sha256(repr(shapes).encode()).hexdigest()
-        return Member(options, sum(map(size_of, self._trained)), dtype, layout)
+        record = None if self._report is None else self._report.record
+        return Member(options, sum(map(size_of, self._trained)), dtype, layout, record)
 
     def _variables(self) -> list[Any]:
         return [*self._state_variables, *self._optimizer.variables]

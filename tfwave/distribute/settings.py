@@ -1,4 +1,4 @@
-"""How a schedule is made."""
+"""How a schedule is made, and how waves run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +7,7 @@ from tfwave.errors import EnforcerError
 from tfwave.order.registry import find_policy
 from tfwave.plan.plan import Plan
 from tfwave.runtime.events import Events
+from tfwave.runtime.waves.options import WaveOptions
 
 
 @dataclass(frozen=True)
@@ -33,3 +34,11 @@ class Settings:
         find_policy(self.policy, seed=0)
         if self.trace_steps < 1:
             raise EnforcerError(f"cannot trace {self.trace_steps} steps: give at least 1")
+
+
+@dataclass(frozen=True)
+class WaveSettings:
+    """The waves of a strategy, and where to leave what is known of them; None: nowhere."""
+
+    options: WaveOptions
+    report_dir: str | Path | None = None

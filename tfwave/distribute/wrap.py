@@ -36,6 +36,7 @@ def wrap(
     average: Average = ...,
     offset: Offset | None = ...,
     plan: GivenPlan | None = ...,
+    report_dir: str | Path | None = ...,
 ) -> _Strategy: ...
 def wrap(strategy: _Strategy, **options: Any) -> _Strategy:
     """Have a `ParameterServerStrategy` move its tensors in the right order, or a `MirroredStrategy` train in waves.

@@ -1,6 +1,7 @@
 """RNA as a callback for `fit`: several processes train one model, and none waits for the slowest."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tfwave.keras.hooks import Hooks
@@ -51,6 +52,7 @@ class PartialReduce(Hooks):
         deadline: float = 30.0,
         patience: float = 300.0,
         credentials: Credentials | None = None,
+        report_dir: str | Path | None = None,
     ) -> None:
         """Say how to reduce, and with whom; on all workers the same, but for `rank`.
 
@@ -67,6 +69,9 @@ class PartialReduce(Hooks):
             patience: seconds without a gradient after which a worker is given up that others wait for; also how
                 long workers are waited for at the start.
             credentials: for the coordinator, if workers are on several machines; None: the token in TFWAVE_TOKEN.
+            report_dir: a directory that gets, in ``worker_<rank>``, TensorBoard events of each epoch (the figures
+                of its logs, and this worker's steps) and, when `fit` ends, a page as ``reduces.html``: who joined,
+                who came last, and how long steps and waiting took. Workers may share it; None: none.
 
         Raises:
             EnforcerError: a value out of range; `workers` without `rank`; or TF_CONFIG is not set, malformed, or
@@ -82,6 +87,7 @@ class PartialReduce(Hooks):
             patience=patience,
             credentials=credentials or find_credentials(),
         )
+        self._report_dir = None if report_dir is None else Path(report_dir)
         self._stand_in = StandIn[ReducedSteps](on_end=ReducedSteps.close)
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -93,7 +99,9 @@ class PartialReduce(Hooks):
         """
         del logs
         check_reduced(self.model)
-        self._stand_in.put(self.model, lambda: ReducedSteps(self.model, self._place, self._options))
+        self._stand_in.put(
+            self.model, lambda: ReducedSteps(self.model, self._place, self._options, self._report_dir)
+        )
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Give the weights to workers that came late."""
@@ -102,10 +110,12 @@ class PartialReduce(Hooks):
             self._stand_in.steps.serve()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Add the figures so far to the epoch's logs."""
-        del epoch
-        if self._stand_in.steps is not None and logs is not None:
-            logs.update(self._stand_in.steps.logs())
+        """Add the figures so far to the epoch's logs, and tell them."""
+        steps = self._stand_in.steps
+        if steps is not None and logs is not None:
+            logs.update(steps.logs())
+        if steps is not None:
+            steps.tell(epoch)
 
     def on_train_end(self, logs: Any = None) -> None:
         """Wait for the other workers, apply what they still give, and leave the model as it was.

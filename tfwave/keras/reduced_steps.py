@@ -1,5 +1,6 @@
 """A Keras model's steps whose gradients are reduced between processes."""
 
+from pathlib import Path
 from typing import Any
 
 from tfwave.distribute.reduced_optimizer import ReducedOptimizer
@@ -10,14 +11,14 @@ from tfwave.reduce.place import Place
 class ReducedSteps:
     """In the place of a model's train function."""
 
-    def __init__(self, model: Any, place: Place, options: Options) -> None:
+    def __init__(self, model: Any, place: Place, options: Options, report_dir: Path | None) -> None:
         """Join the other workers; waits for them, and for the first one's variables.
 
         Raises:
             EnforcerError: the coordinator is not there or refuses, or no port is free.
         """
         self._reduced = ReducedOptimizer(
-            model.optimizer, model.trainable_variables, model.weights, place, options
+            model.optimizer, model.trainable_variables, model.weights, place, options, report_dir
         )
         try:
             self._reduced.join()
@@ -48,6 +49,10 @@ class ReducedSteps:
             "tfwave_joined": figures.joined,
             "tfwave_dropped": figures.dropped,
         }
+
+    def tell(self, epoch: int) -> None:
+        """Tell the figures so far, if anybody is to know."""
+        self._reduced.tell(epoch)
 
     def drain(self) -> None:
         """Apply what still comes, until no worker has anything.

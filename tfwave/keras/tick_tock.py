@@ -1,11 +1,10 @@
 """Wavelet's tick-tock training as a callback for `fit`."""
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tfwave.capture.wave_choice import MeasuredStep, WaveChoice
+from tfwave.capture.wave_choice import WaveChoice
 from tfwave.errors import TfwaveError
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.layer_devices import LayerDevices
@@ -14,14 +13,9 @@ from tfwave.keras.wave_ready import check_waves
 from tfwave.keras.wave_steps import WaveSteps
 from tfwave.plan.given import GivenPlan
 from tfwave.plan.plan import Plan
-from tfwave.report.drawn.step import step_figure
-from tfwave.report.page.left import leave_page
-from tfwave.report.told import tell_plan
-from tfwave.runtime.events import Events
+from tfwave.report.waves import WaveReport
 from tfwave.runtime.waves.options import Number, Offset, WaveOptions
 from tfwave.runtime.waves.state import WaveState
-
-_NAME = "waves"
 
 
 class TickTockCallback(Hooks):
@@ -86,9 +80,10 @@ class TickTockCallback(Hooks):
                 Where the model's step is not the one that was planned, `fit` raises a `PlanError`.
             devices: of layers, by their names, where the model is to lie on several (``{"front": "CPU:0", ...}``);
                 with ``average="batch"``, and at most as many waves as devices, which are the default. See point 10.
-            report_dir: a directory that gets what is "auto", once it is chosen, as ``waves.plan.json``, a page of
-                it as ``waves.html`` (see `tfwave report`), and for TensorBoard what it says as text and what a step
-                holds alone, and where the second wave begins, as a picture (with ``tfwave[plot]``); None: none.
+            report_dir: a directory that gets, at the first call, a page of the waves as ``waves.html``, what is
+                planned or "auto" as ``waves.plan.json``, and for TensorBoard the same as text and, where a step was
+                measured, what it holds alone, and where the second wave begins, as a picture (with
+                ``tfwave[plot]``); None: none.
 
         Raises:
             TfwaveError: `devices` are less than two, or not there, or beside an offset, a plan or "auto".
@@ -103,8 +98,8 @@ class TickTockCallback(Hooks):
             self._options = WaveOptions.given(waves, average, offset, plan)
         else:
             self._options = self._devices.options(waves, average, offset, plan)
-        told = None if report_dir is None else partial(_tell, Path(report_dir))
-        self._choice = WaveChoice(self._options, told)
+        self._report = WaveReport(report_dir)
+        self._choice = WaveChoice(self._options, self._report.chosen)
         self._state = WaveState()
         self._trained: Any = None
         self._stand_in = StandIn[WaveSteps]()
@@ -145,20 +140,12 @@ class TickTockCallback(Hooks):
         self._trained = self.model
         self._stand_in.put(
             self.model,
-            lambda: WaveSteps(self.model, self._options, self._choice, self._state, self._devices),
+            lambda: WaveSteps(
+                self.model, self._options, self._choice, self._state, self._report, self._devices
+            ),
         )
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave the model as it was."""
         del logs
         self._stand_in.take_back()
-
-
-def _tell(directory: Path, plan: Plan, found: MeasuredStep) -> None:
-    leave_page(directory, _NAME, plan)
-    waves, events = plan.waves, Events(directory)
-    marks: dict[str, float] = {}
-    if waves is not None and waves.count > 1:
-        marks["the second wave begins"] = found.second_begins(waves.offset)
-    tell_plan(events, _NAME, plan, {"memory": lambda: step_figure(found.memory, marks)})
-    events.close()

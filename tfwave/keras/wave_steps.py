@@ -10,6 +10,7 @@ from tfwave.keras.batches import batch_spec, plain_batch, spec_of_a_replica
 from tfwave.keras.layer_devices import LayerDevices
 from tfwave.keras.ready import make_variables
 from tfwave.keras.steps import step_scope
+from tfwave.report.waves import WaveReport
 from tfwave.runtime.waves.function import WaveFunction
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.runtime.waves.state import WaveState
@@ -28,15 +29,17 @@ class WaveSteps:
        (``"batch"``).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         model: Any,
         options: WaveOptions,
         choice: WaveChoice,
         state: WaveState,
+        report: WaveReport,
         devices: LayerDevices | None = None,
     ) -> None:
         self._model = model
+        self._report = report
         self._devices = devices
         self._options = options
         self._choice = choice
@@ -104,6 +107,8 @@ class WaveSteps:
             step = self._trace(spec)
             options = self._choice.options(step, (batch,), self._values())
             self._functions[key] = step, WaveFunction(step, options, self._state)
+            replicas = self._model.distribute_strategy.num_replicas_in_sync
+            self._report.leave(options, self._choice.plan, replicas, self._state.copies)
         return self._functions[key]
 
     def _values(self) -> list[Any]:

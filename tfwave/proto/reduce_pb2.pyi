@@ -1,6 +1,7 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -29,7 +30,7 @@ class Report(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., held: _Optional[int] = ..., drained: bool = ..., has_state: bool = ..., step_seconds: _Optional[float] = ..., attempt: _Optional[int] = ..., done: bool = ..., gave: _Optional[int] = ..., halted: bool = ..., trouble: _Optional[str] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("rank", "workers", "address", "layout", "probes", "deadline_seconds", "patience_seconds")
+    __slots__ = ("rank", "workers", "address", "layout", "probes", "deadline_seconds", "patience_seconds", "ticks")
     RANK_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +38,7 @@ class Hello(_message.Message):
     PROBES_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PATIENCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    TICKS_FIELD_NUMBER: _ClassVar[int]
     rank: int
     workers: int
     address: str
@@ -44,7 +46,8 @@ class Hello(_message.Message):
     probes: int
     deadline_seconds: float
     patience_seconds: float
-    def __init__(self, rank: _Optional[int] = ..., workers: _Optional[int] = ..., address: _Optional[str] = ..., layout: _Optional[str] = ..., probes: _Optional[int] = ..., deadline_seconds: _Optional[float] = ..., patience_seconds: _Optional[float] = ...) -> None: ...
+    ticks: bool
+    def __init__(self, rank: _Optional[int] = ..., workers: _Optional[int] = ..., address: _Optional[str] = ..., layout: _Optional[str] = ..., probes: _Optional[int] = ..., deadline_seconds: _Optional[float] = ..., patience_seconds: _Optional[float] = ..., ticks: bool = ...) -> None: ...
 
 class Order(_message.Message):
     __slots__ = ("welcome", "form", "go", "halt", "verdict", "give", "end")
@@ -97,16 +100,30 @@ class Halt(_message.Message):
     def __init__(self) -> None: ...
 
 class Verdict(_message.Message):
-    __slots__ = ("attempt", "commit", "ahead", "joined")
+    __slots__ = ("attempt", "commit", "ahead", "joined", "ticks")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     AHEAD_FIELD_NUMBER: _ClassVar[int]
     JOINED_FIELD_NUMBER: _ClassVar[int]
+    TICKS_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     commit: bool
     ahead: int
     joined: float
-    def __init__(self, attempt: _Optional[int] = ..., commit: bool = ..., ahead: _Optional[int] = ..., joined: _Optional[float] = ...) -> None: ...
+    ticks: _containers.RepeatedCompositeFieldContainer[Tick]
+    def __init__(self, attempt: _Optional[int] = ..., commit: bool = ..., ahead: _Optional[int] = ..., joined: _Optional[float] = ..., ticks: _Optional[_Iterable[_Union[Tick, _Mapping]]] = ...) -> None: ...
+
+class Tick(_message.Message):
+    __slots__ = ("rank", "gave", "waited_seconds", "step_seconds")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    GAVE_FIELD_NUMBER: _ClassVar[int]
+    WAITED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STEP_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    gave: int
+    waited_seconds: float
+    step_seconds: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, rank: _Optional[int] = ..., gave: _Optional[int] = ..., waited_seconds: _Optional[float] = ..., step_seconds: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Give(_message.Message):
     __slots__ = ("address", "key", "version")

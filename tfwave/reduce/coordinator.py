@@ -12,7 +12,7 @@ import queue
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tfwave.proto.reduce_pb2 import Form, Give, Go, Halt, Hello, Order, Report, Verdict, Welcome
 from tfwave.reduce.arrivals import KEY_BYTES
@@ -185,6 +185,8 @@ class Session:
     def _reduce(self, hello: Hello) -> None:
         self._attempt += 1
         members = list(self.members)
+        now = time.monotonic()
+        waited = {peer: now - peer.ready_since for peer in members if peer.ready_since is not None}
         for peer in members:
             peer.tell(Order(go=Go(attempt=self._attempt, version=self._version + 1)))
         end: float | None = None
@@ -195,15 +197,21 @@ class Session:
                 end = time.monotonic() + hello.deadline_seconds
         if self._changed or not all(peer.done for peer in members):
             self._halt(hello, members)
+        self._settle(hello, waited)
+
+    def _settle(self, hello: Hello, waited: Mapping[Peer, float]) -> None:
+        """Say whether the reduce counts; `waited` is for how long who had a gradient when it went."""
         commit = bool(self.members) and all(self._has_ended(peer) and peer.done for peer in self.members)
         self._version += commit
         order = Verdict(attempt=self._attempt, commit=commit, ahead=self._ahead(hello), joined=self._joined())
+        told = Verdict(ticks=[peer.tick(waited.get(peer, 0.0)) for peer in self.members if commit])
+        told.MergeFrom(order)
         if not commit:
             self._aborted = self._attempt
         for peer in self.members:
             if not commit:
                 peer.has_back()
-            peer.tell(Order(verdict=order))
+            peer.tell(Order(verdict=told if peer.hello.ticks else order))
 
     def _has_ended(self, peer: Peer) -> bool:
         return peer.attempt == self._attempt

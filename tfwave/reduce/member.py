@@ -16,6 +16,7 @@ from tfwave.reduce.coordinator import LOOKS
 from tfwave.reduce.held import Held, Vector
 from tfwave.reduce.line import Line
 from tfwave.reduce.options import MOST_WORKERS, Options
+from tfwave.reduce.record import ReduceRecord
 from tfwave.reduce.ring import Ring, RingBroken
 from tfwave.reduce.state import receive_state, send_state
 from tfwave.reduce.update import ReduceFigures, Update
@@ -31,7 +32,14 @@ class Member:
     A thread of its own takes part in the reduces while the caller computes.
     """
 
-    def __init__(self, options: Options, size: int, dtype: Any = np.float32, layout: str = "") -> None:
+    def __init__(
+        self,
+        options: Options,
+        size: int,
+        dtype: Any = np.float32,
+        layout: str = "",
+        record: ReduceRecord | None = None,
+    ) -> None:
         """Connect.
 
         Args:
@@ -39,11 +47,12 @@ class Member:
             size: elements of a gradient.
             dtype: of a gradient.
             layout: a print of what else must be the same on all members.
+            record: notes each reduce that counts, with what all members gave; None: they are not asked for.
 
         Raises:
             EnforcerError: no port is free, or the coordinator's address or a credential is not as it should be.
         """
-        self._options = options
+        self._options, self._record = options, record
         self._size, self._dtype = size, np.dtype(dtype)
         self._changed = threading.Condition()
         self._held = Held(options.local, options.staleness)
@@ -176,6 +185,7 @@ class Member:
             probes=0 if options.probes == "all" else options.probes,
             deadline_seconds=options.deadline,
             patience_seconds=options.patience,
+            ticks=self._record is not None,
         )
 
     def _may_go_on(self) -> bool:
@@ -331,6 +341,8 @@ class Member:
                 self.figures.gave += len(self._held.lent)
                 self.figures.joined += (verdict.joined - self.figures.joined) / (self.figures.reduces + 1)
                 self.figures.reduces += 1
+                if self._record is not None:
+                    self._record.note(self._version, verdict.ticks)
                 self._held.settle()
                 self._sum.flags.writeable = False
                 if (

@@ -4,7 +4,7 @@ import queue
 import time
 from dataclasses import dataclass, field
 
-from tfwave.proto.reduce_pb2 import End, Hello, Order, Report
+from tfwave.proto.reduce_pb2 import End, Hello, Order, Report, Tick
 
 
 @dataclass(eq=False)
@@ -17,6 +17,7 @@ class Peer:
         attempt: the last reduce that ended at it, well (`done`) or not.
         gave: gradients in that reduce; 0 once it knows what came of it.
         silent: how often in a row it was found that it had said nothing.
+        steps: seconds of its steps since the last reduce that counted.
     """
 
     number: int
@@ -31,6 +32,7 @@ class Peer:
     halted: bool = False
     trouble: str = ""
     silent: int = 0
+    steps: list[float] = field(default_factory=list[float])
 
     @property
     def place(self) -> tuple[int, int]:
@@ -53,11 +55,18 @@ class Peer:
         self.halted = self.halted or report.halted
         self.attempt, self.done, self.gave = report.attempt, report.done, report.gave
         self.trouble = report.trouble
+        if report.step_seconds > 0:
+            self.steps.append(report.step_seconds)
 
     def has_back(self) -> None:
         """The reduce that it last reported on came to nothing."""
         if self.gave and self.ready_since is None:
             self.ready_since = time.monotonic()
+
+    def tick(self, waited: float) -> Tick:
+        """Its part in the reduce that it last reported on, which counts; its steps begin anew."""
+        steps, self.steps = self.steps, []
+        return Tick(rank=self.hello.rank, gave=self.gave, waited_seconds=waited, step_seconds=steps)
 
     def tell(self, order: Order) -> None:
         """Send an order."""

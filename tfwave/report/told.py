@@ -8,6 +8,7 @@ from tfwave.errors import TfwaveError
 from tfwave.plan.plan import Plan
 from tfwave.report.drawn.figure import encoded
 from tfwave.report.order_text import order_text
+from tfwave.report.page.facts import Table
 from tfwave.report.page.planned import settings
 from tfwave.runtime.events import Events
 
@@ -25,7 +26,12 @@ def tell_plan(events: Events, name: str, plan: Plan, pictures: Mapping[str, Pict
     if plan.has_order:
         events.text(f"tfwave/order/{name}", order_text(plan), step)
     else:
-        events.text(f"tfwave/plan/{name}", _sections_text(plan), step)
+        events.text(f"tfwave/plan/{name}", table_text(settings(plan)), step)
+    tell_pictures(events, name, pictures, step)
+
+
+def tell_pictures(events: Events, name: str, pictures: Mapping[str, Picture], step: int = 0) -> None:
+    """Write the pictures alone; what was told before is there to be read then, too."""
     for what, draw in pictures.items():
         try:
             events.image(f"tfwave/{what}/{name}", encoded(draw), step)
@@ -34,7 +40,8 @@ def tell_plan(events: Events, name: str, plan: Plan, pictures: Mapping[str, Pict
     events.flush()
 
 
-def _sections_text(plan: Plan) -> str:
-    rows = [settings(plan).columns, *settings(plan).rows]
+def table_text(table: Table) -> str:
+    """A table in Markdown."""
+    rows = [table.columns, *table.rows]
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])

@@ -9,6 +9,24 @@ POOL = "A limited CPU pool, each trial in processes of its own."
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """Which share of a step's time rows were foretold to save on the same step of another mode, and which they did.
+
+    Each is a key of `View.columns`, in which "{mode}" is the row's mode; or two with "/" between them, of which the
+    ratio is what is left of the time: seconds of the row over the other's, or nothing over a gain in throughput.
+
+    Attributes:
+        gain: foretold. Where it is not recorded, the row says nothing.
+        measured: in the same run.
+        baseline: the mode on which others gain, so that its own rows say nothing.
+    """
+
+    gain: str
+    measured: str
+    baseline: str = ""
+
+
+@dataclass(frozen=True)
 class View:
     """A table of a record.
 
@@ -20,12 +38,14 @@ class View:
             ":time" they are seconds, with ":seconds" many of them, with ":bytes" bytes, with ":rate" bits a second,
             with ":share" shares. Of several with ":" the least and the most are shown.
         mean: of these columns, in points, the mean size and the most is said behind the table.
+        forecast: of what the rows gain, shown beside what they did, and by how many points it is off.
     """
 
     told: str
     rows: str
     columns: tuple[str, ...]
     mean: tuple[str, ...] = ()
+    forecast: Forecast | None = None
 
 
 VIEWS: dict[str, tuple[View, ...]] = {
@@ -142,7 +162,11 @@ VIEWS: dict[str, tuple[View, ...]] = {
             f"ResNet-50 inference, one server and two workers, 1 Gbit/s. {LINK}",
             "figures/*",
             ("mode", "steps", *STEPS[:2], "efficiency_median", "efficiency", "straggler_median:share"),
+            forecast=Forecast(
+                "predicted.gain", "median_seconds/figures.unordered.median_seconds", "unordered"
+            ),
         ),
+        View("How much of a traced step's time its E tells (R2).", "", ("explained",)),
         View(
             "Its hand-offs against the plan.",
             "conformance/*",
@@ -184,6 +208,11 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "error:share",
             ),
             mean=("error",),
+            forecast=Forecast(
+                "forecast_seconds/modes.stock.forecast_seconds",
+                "median_seconds/modes.stock.median_seconds",
+                "stock",
+            ),
         ),
     ),
     "merged": (
@@ -213,6 +242,7 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "settings.sync",
                 *BESIDE_STOCK,
             ),
+            forecast=Forecast("forecast.gain", "forecast.measured_gain", "stock"),
         ),
         View(
             f"Training, K steps in one call against one each. {LINK} `over_bound` is over the flow shop's bound.",
@@ -229,6 +259,7 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "throughput",
                 "over_bound",
             ),
+            forecast=Forecast("forecast.gain", "forecast.measured_gain"),
         ),
     ),
     "placement": (
@@ -261,6 +292,11 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "error:share",
             ),
             mean=("error",),
+            forecast=Forecast(
+                "forecast_seconds/modes.unordered.forecast_seconds",
+                "median_seconds/modes.unordered.median_seconds",
+                "unordered",
+            ),
         ),
     ),
     "reduce": (
@@ -346,6 +382,9 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "straggler:share",
                 "exact",
             ),
+            forecast=Forecast(
+                "predicted.{mode}.gain", "mean_seconds/modes.unordered.mean_seconds", "unordered"
+            ),
         ),
         View(
             "How much of a traced step's time its E tells (R2), and of that time over its own L; where order "
@@ -379,6 +418,7 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "ratios:number",
                 "predicted",
             ),
+            forecast=Forecast("/predicted", "/throughput"),
         ),
     ),
     "waves": (

@@ -34,7 +34,11 @@ def write_page(given: Given, path: Path) -> Path:
     """
     if path.suffix.lower() not in _SUFFIXES:
         raise TfwaveError(f"cannot write the page '{path}': its name must end in {' or '.join(_SUFFIXES)}")
-    facts = gather(given)
+    return write_facts(gather(given), path)
+
+
+def write_facts(facts: Facts, path: Path) -> Path:
+    """The same for facts that were gathered elsewhere, and a name that ends in .html."""
     markdown = path.with_suffix(".md")
     write_whole(path, html(facts).encode())
     write_whole(markdown, as_markdown(facts).encode())

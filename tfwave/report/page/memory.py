@@ -54,6 +54,11 @@ class Mark:
     begin: float
     end: float
 
+    @classmethod
+    def of_seconds(cls, name: str, begin: float, end: float) -> "Mark":
+        """In the unit of a captured view, ms."""
+        return cls(name, _ms(begin), _ms(end))
+
 
 @dataclass(frozen=True)
 class View:
@@ -76,8 +81,11 @@ def memory_section(given: Given) -> Section | None:
         BundleError, GraphError: as `captured_step`.
     """
     views = [view for bundle in [*given.bundles.values()][:1] for view in _views(bundle, given.plan)]
-    if not views:
-        return None
+    return section_of(views) if views else None
+
+
+def section_of(views: Sequence[View]) -> Section:
+    """A chart and a table of one view or more."""
     peaks = [f"{view.title}: peak {in_words(max(held for _, held in view.points))}" for view in views]
     rows = [
         (
@@ -122,7 +130,15 @@ def _views(bundle: Bundle, plan: Plan | None) -> Iterator[View]:
 
 
 def _captured_view(bundle: Bundle, captured: CapturedMemory, plan: Plan | None) -> View:
-    memory, ops = captured.memory, captured.memory.profile.ops
+    memory = captured.memory
+    title = f"{short_device(memory.profile.device)}, as captured"
+    limit = plan.memory.limit_bytes if plan and plan.memory else None
+    return step_view(memory, title, limit, tuple(_marks(bundle, memory, plan)))
+
+
+def step_view(memory: StepMemory, title: str, limit: int | None, marks: Sequence[Mark]) -> View:
+    """What a step was seen to hold."""
+    ops = memory.profile.ops
     bands: list[Band] = []
     for tensor in memory.tensors:
         begin, end = memory.life(tensor)
@@ -139,13 +155,13 @@ def _captured_view(bundle: Bundle, captured: CapturedMemory, plan: Plan | None) 
         )
     points = [*memory.curve, (memory.seconds, memory.curve[-1][1])]
     return View(
-        f"{short_device(memory.profile.device)}, as captured",
+        title,
         "ms",
         thinned([(_ms(at), held) for at, held in points]),
         memory.profile.resident,
         _largest(bands),
-        plan.memory.limit_bytes if plan and plan.memory else None,
-        tuple(_marks(bundle, memory, plan)),
+        limit,
+        tuple(marks),
     )
 
 
@@ -197,7 +213,7 @@ def _marks(bundle: Bundle, memory: StepMemory, plan: Plan | None) -> Iterator[Ma
     if plan is not None and plan.waves is not None and plan.waves.count > 1:
         start = _second_wave(bundle, memory, plan.waves)
         if start is not None:
-            yield Mark("the second wave begins", _ms(start), _ms(memory.seconds))
+            yield Mark.of_seconds("the second wave begins", start, memory.seconds)
 
 
 def _group_marks(memory: StepMemory, groups: Groups) -> Iterator[Mark]:
@@ -211,7 +227,7 @@ def _group_marks(memory: StepMemory, groups: Groups) -> Iterator[Mark]:
         for op, begin, end in zip(memory.profile.ops, memory.begins, memory.ends, strict=True):
             spans.setdefault(number[op.node], []).extend((begin, end))
         for group, times in sorted(spans.items()):
-            yield Mark(f"group {group}", _ms(min(times)), _ms(max(times)))
+            yield Mark.of_seconds(f"group {group}", min(times), max(times))
         return
 
 

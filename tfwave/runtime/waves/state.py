@@ -51,6 +51,11 @@ class WaveState:
             self._module.held = []
         return self._module
 
+    @property
+    def copies(self) -> Sequence[int]:
+        """The bytes of each variable of the further waves; what is kept for the next call is not among them."""
+        return [made.shape.num_elements() * made.dtype.size for made in self._made.values()]
+
     def variable(self, handle: Any, wave: int, device: str = "") -> Any:
         """The variable of a wave in the place of the one that a handle stands for; made with the value of that.
 

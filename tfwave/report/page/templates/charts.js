@@ -64,7 +64,7 @@ function drawOrder(section, { channels, tensors, steps }, table) {
 
 function drawTimes(section, { modes }, table) {
   const option = () => ({
-    legend: { top: 0 },
+    legend: { top: 0, type: "scroll" },
     grid: { left: 56, right: 20, top: 40, bottom: 46 },
     tooltip: {
       confine: true,
@@ -73,8 +73,8 @@ function drawTimes(section, { modes }, table) {
     xAxis: { type: "value", scale: true, name: "step time, ms", nameLocation: "middle", nameGap: 26, axisLabel: { hideOverlap: true } },
     yAxis: { type: "value", min: 0, max: 1, axisLabel: { formatter: (share) => `${Math.round(share * 100)} %` } },
     series: modes.map(({ mode, ms }) => ({
-      type: "line", step: "end", name: mode, symbolSize: 6, color: modeColour(mode),
-      lineStyle: { width: 2, type: mode === "ordered" ? "solid" : "dashed" },
+      type: "line", step: "end", name: mode, symbolSize: 6, color: mode in MODE_COLOURS ? modeColour(mode) : undefined,
+      lineStyle: { width: 2, type: mode === "unordered" ? "dashed" : "solid" },
       data: [[ms[0], 0], ...ms.map((value, i) => [value, (i + 1) / ms.length])],
     })),
   });

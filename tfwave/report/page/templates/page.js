@@ -20,8 +20,10 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+const MODE_COLOURS = { unordered: "before", ordered: "after", captured: "before" };
+
 function modeColour(mode) {
-  return colour({ unordered: "before", ordered: "after", captured: "before" }[mode] || "third");
+  return colour(MODE_COLOURS[mode] || "third");
 }
 
 function sizeText(bytes) {

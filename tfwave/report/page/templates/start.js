@@ -1,6 +1,8 @@
 "use strict";
 // Draws each section that the page has.
 
+const drawTable = (section, _, table) => { addTable(section, table.columns, () => table.rows).open = true; };
+
 const DRAW = {
   timeline: drawTimeline,
   order: drawOrder,
@@ -8,7 +10,9 @@ const DRAW = {
   efficiency: drawEfficiency,
   split: drawSplit,
   memory: drawMemory,
-  plan: (section, _, table) => { addTable(section, table.columns, () => table.rows).open = true; },
+  plan: drawTable,
+  reduces: drawTable,
+  ticks: drawTable,
 };
 
 for (const [name, { chart, table }] of Object.entries(facts)) DRAW[name](document.getElementById(name), chart, table);
