@@ -63,7 +63,9 @@ def _record(name: str, runs: Sequence[Any]) -> Iterator[str]:
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
-    memory = f"{machine['memory_bytes'] / 2**30:.1f} GiB"
+    memory = ", ".join(
+        [f"{machine['memory_bytes'] / 2**30:.1f} GiB", *(gpu["name"] for gpu in machine.get("gpus", ()))]
+    )
     software = f"TensorFlow {machine['tensorflow']}, Python {machine['python']}, Linux {machine['kernel']}"
     return f"{machine['cpu']}, {machine['cores']} cores, {memory}; {software}"
 

@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 KINDS = ("busy", "gaps", "serial")
 GAP_SECONDS = 0.008
+BATCH = 16
+"""Of the convolutions, if nothing says otherwise."""
 
 
 def training(kind: str) -> Callable[[], object]:
@@ -20,13 +23,14 @@ def training(kind: str) -> Callable[[], object]:
     return made
 
 
-def function(kind: str) -> Any:
-    """The `tf.function` of a step, without waits."""
+def function(kind: str, batch: int = BATCH) -> Any:
+    """The `tf.function` of a step, without waits; `batch` is that of convolutions."""
     tf: Any = import_module("tensorflow")
     if kind == "serial":
         forward, shapes = recurrent, [[192, 128]]
     else:
-        forward, shapes = convolved, [[3, 3, 24 if layer else 3, 24] for layer in range(6)]
+        shapes = [[3, 3, 24 if layer else 3, 24] for layer in range(6)]
+        forward = partial(convolved, batch=batch)
     weights = [
         tf.Variable(0.1 * tf.random.stateless_normal(shape, [1, seed])) for seed, shape in enumerate(shapes)
     ]
@@ -68,9 +72,9 @@ def recurrent(tf: Any, weights: list[Any]) -> Any:
     return hidden
 
 
-def convolved(tf: Any, weights: list[Any]) -> Any:
+def convolved(tf: Any, weights: list[Any], batch: int = BATCH) -> Any:
     """Convolutions of small pictures."""
-    hidden = tf.random.stateless_normal([16, 32, 32, 3], [2, 0])
+    hidden = tf.random.stateless_normal([batch, 32, 32, 3], [2, 0])
     for weight in weights:
         hidden = tf.nn.relu(tf.nn.conv2d(hidden, weight, 1, "SAME"))
     return hidden

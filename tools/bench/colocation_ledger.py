@@ -115,7 +115,7 @@ class Colocated(Trial):
         if turns.make(FIRST_STEPS) is None:
             return self._failed()
         self._session.run(resets)
-        self._tf.config.experimental.reset_memory_stats("CPU:0")
+        self._tf.config.experimental.reset_memory_stats(self.device)
         return {}
 
     def run(self, steps: int) -> dict[str, object]:
@@ -139,7 +139,7 @@ class Colocated(Trial):
         return {"error": "exhausted" if exhausted else str(self._turns.ended)}
 
     def _open(self, graph: Any) -> Any:
-        config = self._tf.compat.v1.ConfigProto()
+        config = self._config()
         options = config.graph_options.rewrite_options
         for field in options.DESCRIPTOR.fields:
             if field.enum_type is not None and field.enum_type.name == "Toggle":

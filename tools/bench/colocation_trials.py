@@ -8,6 +8,7 @@ from typing import Any
 
 from tfwave.demo.processes import Task
 from tfwave.errors import EnforcerError
+from tfwave.runtime.allocator import Device
 from tools.bench.colocation_modes import MODES, Jobs, Planned, Profile, load_profile, program_of
 from tools.bench.limited import STEPS, Log, Pools, open_pools, outcome_of, run_steps
 
@@ -110,9 +111,9 @@ class Work:
 
 
 @contextmanager
-def open_work(out: Path) -> Generator[Work]:
+def open_work(out: Path, device: Device = Device.CPU) -> Generator[Work]:
     """The work in a directory, taken up where it was left."""
-    with open_pools(out) as pools:
+    with open_pools(out, device) as pools:
         yield Work(pools)
 
 

@@ -27,10 +27,11 @@ from tfwave.offload.fit import fit_step, least_limit
 from tfwave.offload.section import memory_section
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.memory import METHODS
 from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tools.bench.fitted_task import MODULE
-from tools.bench.limited import LARGE_POOL, Pools, Program, open_pools, run_steps
+from tools.bench.limited import STEP_SECONDS, Pools, Program, open_pools, run_steps
 from tools.bench.limited_models import LOSS, RESET, TRAIN
 
 
@@ -51,33 +52,40 @@ def main(arguments: Sequence[str]) -> None:
             for share in given.share:
                 file = given.out / f"{name}-{batch}-{share}.json"
                 if not file.exists():
-                    file.write_text(json.dumps(_row(found, name, int(batch), share, given.steps)))
+                    file.write_text(json.dumps(row(found, name, int(batch), share, given.steps)))
                 print(file.read_text(), flush=True)
 
 
-def _row(found: Pools, model: str, batch: int, share: float, steps: int) -> dict[str, Any]:
+def row(found: Pools, model: str, batch: int, share: float, steps: int) -> dict[str, Any]:
+    """Of a model at a batch, fitted into this share of its peak."""
     profile = found.profile(model, batch)
     captured = captured_step(load_bundle(profile / "bundle"))
-    row: dict[str, Any] = {"model": model, "batch": batch, "share": share, "captured": captured.found.peak}
+    told: dict[str, Any] = {"model": model, "batch": batch, "share": share, "captured": captured.found.peak}
     limit = round(share * captured.found.peak) if share < 1 else 2 * captured.found.peak
     fit = fit_step(captured.step, limit)
     if fit is None:
-        return row | {"fits": False, "least": least_limit(captured.step)}
+        return told | {"fits": False, "least": least_limit(captured.step)}
     memory = memory_section(fit, graph_print(captured.view), limit, limit)
     graph = found.graph(model, batch)
     fitted = parse_pipeline("fit_memory", Plan(memory=memory))(GraphItem(graph)).item.graph
     plain_program, fitted_program = (
         Program(each, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), MODULE) for each in (graph, fitted)
     )
-    with found.running(LARGE_POOL, plain_program) as one, found.running(LARGE_POOL, fitted_program) as other:
+    with (
+        found.running(found.large, plain_program) as one,
+        found.running(found.large, fitted_program) as other,
+    ):
         pairs = [(run_steps(one, 1), run_steps(other, 1)) for _ in range(steps)]
+        copies = {do: other.request({"do": do}, STEP_SECONDS) for do in ("moved", "traced")}
     seconds = [(plain["seconds"][0], made["seconds"][0]) for plain, made in pairs[2:]]
-    return row | {
+    return told | {
         "fits": True,
         "promised": memory.peak_bytes,
         "ops": len(captured.step.ops),
         "edges": _control_edges(fitted) - _control_edges(graph),
-        "away": {method: len(memory.away(method)) for method in ("offload", "recompute")},
+        "away": {method: len(memory.away(method)) for method in METHODS},
+        "away_bytes": {method: sum(one.bytes for one in memory.away(method)) for method in METHODS},
+        "copies": copies,
         "peaks": [pairs[-1][0]["peak"], pairs[-1][1]["peak"]],
         "seconds": [statistics.median(one) for one in zip(*seconds, strict=True)],
         "ratio": statistics.median(made / plain for plain, made in seconds),

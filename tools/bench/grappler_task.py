@@ -13,7 +13,7 @@ class OptimizedTrial(Trial):
     """A session in which TensorFlow makes cheap tensors again by its own heuristics."""
 
     def _open(self, graph: Any) -> Any:
-        config = self._tf.compat.v1.ConfigProto()
+        config = self._config()
         rewrite = config.graph_options.rewrite_options
         for field in rewrite.DESCRIPTOR.fields:
             if field.enum_type is not None and field.enum_type.name == "Toggle":

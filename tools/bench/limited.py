@@ -1,6 +1,7 @@
 """Trials in processes with a limited pool: what they run, and what is kept of them for a run that goes on later."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from tfwave.demo.network import LoopbackNetwork
 from tfwave.demo.processes import Task, Tasks
 from tfwave.errors import EnforcerError
 from tfwave.proto.tensorflow_pb2 import GraphDef
+from tfwave.runtime.allocator import Device
 from tools.bench import limited_task
 
 START_SECONDS = 60.0
@@ -21,11 +23,14 @@ STEP_SECONDS = 4 * WAIT_SECONDS
 """The most that a step may take, also where others use the machine: on a quiet one less than 3."""
 PROFILE_SECONDS = 180.0
 LARGE_POOL = 8 << 30
+LARGE_GPU_POOL = 16 << 30
 STEPS = 5
 """Of a trial, and of a profile."""
 SMALLER = 5
 """Sizes that are tried for the throughput: runs that are longer than a trial may fail."""
-_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3"}
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
+_REPEATABLE = {"TF_DETERMINISTIC_OPS": "1", "TF_CUDNN_USE_AUTOTUNE": "0"}
+"""Of GPUs: the same kernels in each process, so that losses and scratch can be compared."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Pools:
 
     out: Path
     tasks: Tasks
+    device: Device = Device.CPU
     _started: int = 0
     _graphs: dict[tuple[str, int], GraphDef] = field(default_factory=dict[tuple[str, int], GraphDef])
     _builder: Task | None = None
@@ -64,7 +70,7 @@ class Pools:
         if (profile / "steps.json").exists():
             return GraphDef.FromString((profile / "graph.pb").read_bytes())
         if (model, batch) not in self._graphs:
-            self._builder = self._builder or self.start(LARGE_POOL)
+            self._builder = self._builder or self.start(self.large)
             file = self.out / f"built-{self._started}.pb"
             request = {"do": "build", "model": model, "batch": batch, "out": str(file)}
             self._builder.request(request, START_SECONDS)
@@ -76,9 +82,14 @@ class Pools:
         """A process with a pool of so many bytes."""
         self._started += 1
         name = f"{self._started}-{limit >> 20}MB"
-        task = self.tasks.start(name, "here", module, _ENVIRONMENT)
-        task.request({"limit": limit}, START_SECONDS)
+        task = self.tasks.start(name, "here", module, environment(self.device))
+        task.request({"limit": limit, "device": self.device}, START_SECONDS)
         return task
+
+    @property
+    def large(self) -> int:
+        """The bytes of a pool that none of the models fills."""
+        return LARGE_POOL if self.device == Device.CPU else LARGE_GPU_POOL
 
     @contextmanager
     def running(self, limit: int, program: Program) -> Generator[Task]:
@@ -115,10 +126,17 @@ class Pools:
     def _make_profile(self, model: str, batch: int, directory: Path) -> None:
         shutil.rmtree(directory, ignore_errors=True)  # of a run that was stopped
         request = {"do": "profile", "model": model, "batch": batch, "steps": STEPS, "out": str(directory)}
-        task = self.start(LARGE_POOL)  # a process of its own: how a pool pads depends on what it gave before
+        task = self.start(self.large)  # a process of its own: how a pool pads depends on what it gave before
         answer = task.request(request, PROFILE_SECONDS)
         task.end()
         (directory / "steps.json").write_text(json.dumps(answer))
+
+
+def environment(device: Device) -> dict[str, str]:
+    """The variables of a process that computes there: tasks see no GPU if nothing says otherwise."""
+    if device == Device.CPU:
+        return _QUIET
+    return _QUIET | _REPEATABLE | {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0")}
 
 
 def run_steps(task: Task, count: int) -> dict[str, Any]:
@@ -162,12 +180,12 @@ class Log:
 
 
 @contextmanager
-def open_pools(out: Path) -> Generator[Pools]:
+def open_pools(out: Path, device: Device = Device.CPU) -> Generator[Pools]:
     """The processes of a run whose directory is taken up where it was left."""
     (out / "profiles").mkdir(parents=True, exist_ok=True)
     (out / "logs").mkdir(exist_ok=True)
     with LoopbackNetwork(("here",), 1e9) as network, Tasks(network, out / "logs") as tasks:
-        yield Pools(out, tasks)
+        yield Pools(out, tasks, device)
 
 
 def largest(places: range, start: int, once: Callable[[int], bool], always: Callable[[int], bool]) -> int:

@@ -7,7 +7,7 @@ In a graph of TensorFlow 1 it saves nothing; here the gradients wait for what is
 from typing import Any
 
 from tools.bench.limited_models import LEARNING_RATE, MODELS, MOMENTUM, Network, Recomputed
-from tools.bench.limited_task import DEVICE, Trial, main
+from tools.bench.limited_task import Trial, main
 
 MODULE = "tools.bench.recompute_task"
 SMALL = 2
@@ -43,7 +43,7 @@ class RecomputedTrial(Trial):
             return loss
 
         self._session, self._calls = _Called(step), [None]
-        self._tf.config.experimental.reset_memory_stats(DEVICE)
+        self._tf.config.experimental.reset_memory_stats(self.device)
         return {}
 
 

@@ -39,7 +39,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +47,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tfwave.runtime.native import tensorflow_version
 from tools.bench.colocation_modes import MODES, SEQUENTIAL, SPLIT
 from tools.bench.fitted_modes import MODELS as FITTED_MODELS
 from tools.bench.fitted_modes import WAYS
@@ -199,7 +199,7 @@ def machine() -> dict[str, object]:
         "memory_bytes": memory,
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "tensorflow": version("tensorflow-cpu"),
+        "tensorflow": tensorflow_version(),
         "load_at_start": os.getloadavg(),
     }
 

@@ -69,6 +69,7 @@ class Bench:
     pool: int
     repeats: int
     blocks: int
+    guesses: int = GUESSES
 
     def offset(self) -> Iterator[Row]:
         for model, batches in self.batches.items():
@@ -211,7 +212,7 @@ class Bench:
         By the line through two profiles: much of a peak may not grow with the batch.
         """
         before, batch, peak = 0, FIRST_BATCH, 0
-        for _ in range(GUESSES):
+        for _ in range(self.guesses):
             profile = self.work.traced(model, batch).captured.memory.profile
             slope = (profile.peak - profile.resident - peak) / (batch - before)
             before, peak = batch, profile.peak - profile.resident

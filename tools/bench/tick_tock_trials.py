@@ -8,6 +8,7 @@ from typing import Any
 
 from tfwave.demo.processes import Task
 from tfwave.errors import EnforcerError
+from tfwave.runtime.allocator import Device
 from tools.bench.limited import WAIT_SECONDS, Log, Pools, open_pools, outcome_of, run_steps
 from tools.bench.tick_tock_modes import Case, Traced, load_traced, program
 
@@ -88,9 +89,9 @@ class Work:
 
 
 @contextmanager
-def open_work(out: Path, steps: int) -> Generator[Work]:
+def open_work(out: Path, steps: int, device: Device = Device.CPU) -> Generator[Work]:
     """The work in a directory, taken up where it was left."""
-    with open_pools(out) as pools:
+    with open_pools(out, device) as pools:
         yield Work(pools, steps)
 
 

@@ -1,0 +1,103 @@
+"""Steps that are made to fit: their largest batches, what they cost, and what of the copies computing hides.
+
+There is no stash for GPUs: TensorFlow copies a tensor to the host, where the stash takes it, and back. `hidden` is
+the share of the copies' seconds beside which kernels ran, as traced; None where no kernels can be traced. There is
+`hidden_at_least`: 1 less what the step took longer than the plain one, over what the copies take alone.
+"""
+
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tfwave.bundle.bundle import load_bundle
+from tfwave.errors import EnforcerError
+from tfwave.memory.slots import room
+from tfwave.offload.batch import largest_batch
+from tfwave.offload.captured import captured_step
+from tfwave.runtime.allocator import Device
+from tools.bench.fit_memory import row as fitted_row
+from tools.bench.largest_batch import MOST, Work
+from tools.bench.limited import STEPS, Pools, open_pools
+from tools.gpu.part import Row, measuring, rows_of
+
+WAYS = ("plain", "offload", "recompute", "both")
+SHARES = (0.6,)
+"""Of the plain peak, into which a step is made to fit."""
+LESS = 0.9
+"""A batch over the one that did not hold."""
+TRIES = 8
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The rows of one model."""
+
+    pools: Pools
+    model: str
+    batch: int
+    limit: int
+    copy_rate: float | None
+    """Bytes a second between host and GPU, as another part found it; None: not known, or there is none."""
+
+    def cost(self, share: float, steps: int) -> Row:
+        """Of a step in this share of its peak, beside the plain one."""
+        row = fitted_row(self.pools, self.model, self.batch, share, steps)
+        return row | self._hidden(row) if row["fits"] else row
+
+    def largest(self, way: str) -> Row:
+        """The first batch that holds, from what would fit by the model down.
+
+        Raises:
+            EnforcerError: none of the first few does.
+        """
+        work, first = Work(self.pools, self.limit, 1, STEPS), self._modelled(way)
+        outcome = ""
+        for number in range(TRIES):
+            batch = max(1, round(first * LESS**number))
+            trial = work.trial(self.model, way, batch, 0, STEPS)
+            if "peak" in trial:
+                return trial | {"seconds_each": min(trial["seconds"][1:]) / batch}
+            outcome = trial["outcome"]
+        raise EnforcerError(f"none of {TRIES} batches from {first} down holds: {outcome}")
+
+    def _modelled(self, way: str) -> int:
+        """From two captures: what a step needs does not all grow with the batch."""
+        once, twice = (self._step(batch) for batch in (self.batch, 2 * self.batch))
+        times = largest_batch(once, room(self.limit, 1), twice)
+        return min(MOST, round(self.batch * (times.plain if way == "plain" else times.fitted)))
+
+    def _step(self, batch: int) -> Any:
+        return captured_step(load_bundle(self.pools.profile(self.model, batch) / "bundle")).step
+
+    def _hidden(self, row: Row) -> Row:
+        traced = row["copies"]["traced"]
+        copied = traced["copied_seconds"]
+        alone = 2 * row["away_bytes"]["offload"] / self.copy_rate if self.copy_rate else 0.0
+        plain, fitted = row["seconds"]
+        return {
+            "seconds_each": [plain / self.batch, fitted / self.batch],
+            "hidden": traced["beside_kernels_seconds"] / copied if copied else None,
+            "copies_alone_seconds": alone or None,
+            "hidden_at_least": max(0.0, 1 - max(0.0, fitted - plain) / alone) if alone else None,
+        }
+
+
+def main() -> None:
+    """Costs, then batches."""
+    with measuring(sys.argv[1:]) as (setting, rows), open_pools(setting.folder, setting.device) as pools:
+        sizes, copies = setting.sizes, rows_of(setting.folder, "see").get("copies", {})
+        seconds = copies.get("out_seconds") if setting.device == Device.GPU else None
+        rate = copies["bytes"] / seconds if seconds else None
+        models = [Fitted(pools, name, batch, sizes.pool, rate) for name, batch in sizes.fitted.items()]
+        for model in models:
+            for share in SHARES:
+                steps = 2 + sizes.blocks * sizes.steps
+                rows.once(f"cost {model.model} {share}", partial(model.cost, share, steps))
+        for model in models:
+            for way in WAYS:
+                rows.once(f"largest {model.model} {way}", partial(model.largest, way))
+
+
+if __name__ == "__main__":
+    main()
