@@ -15,7 +15,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tfwave.sizes import in_words, milliseconds
-from tools.bench.views import VIEWS, Forecast, View
+from tools.bench.view import Forecast, View
+from tools.bench.views import VIEWS
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "tools" / "bench" / "results"

@@ -29,7 +29,7 @@ from tfwave.keras import burst
 from tfwave.plan.io import save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
-from tools.bench.burst import both, convolutions, ops_of
+from tools.bench.bursts.burst import both, convolutions, ops_of
 
 pytestmark = pytest.mark.tensorflow
 L = keras.layers

@@ -86,7 +86,7 @@ def test_what_ran_before_runs_again(found: dict[str, Any]) -> None:
 
 def test_jobs_come_and_go_and_are_killed_in_a_limited_pool() -> None:
     """The process itself checks that it never runs out of memory, and that a step computes what it does alone."""
-    soaked = said_by("tools.bench.colocation_soak", "--iterations", "100")
+    soaked = said_by("tools.bench.memory.colocation_soak", "--iterations", "100")
     assert soaked["visits"] == 200
     assert min(soaked["kills"], soaked["cancellations"], soaked["waited"]) > 0
     assert (soaked["ledger_at_the_end"], soaked["let_through"]) == ({}, 0)

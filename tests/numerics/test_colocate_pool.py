@@ -75,7 +75,7 @@ def test_a_job_that_cannot_be_in_time_says_why_and_leaves_the_others_alone(found
 
 def test_jobs_come_change_go_and_fail_at_random() -> None:
     """The process itself checks that no step runs out of memory, and that each computes what it does alone."""
-    soaked = said_by("tools.bench.pool_soak", "--steps", "120")
+    soaked = said_by("tools.bench.memory.pool_soak", "--steps", "120")
     assert soaked["bit_equal"]
     assert soaked["jobs"] > 3
     assert soaked["let_through"] == 0

@@ -1,6 +1,6 @@
 """Random models, planned and held against all the plans that there are: one trial is one model and one limit.
 
-The tests make some of each family, `tools/bench/burst_planner.py` a thousand.
+The tests make some of each family, `tools/bench/bursts/burst_planner.py` a thousand.
 """
 
 import itertools

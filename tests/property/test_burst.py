@@ -14,7 +14,7 @@ from tfwave.burst.section import work_of
 
 COUNTS = ((1, 2, 4), (1, 2, 3), (1, 3, 4))
 TRIALS = 30
-"""Of each family; `tools/bench/burst_planner.py` makes a thousand."""
+"""Of each family; `tools/bench/bursts/burst_planner.py` makes a thousand."""
 
 
 @pytest.mark.parametrize("seed", range(TRIALS))

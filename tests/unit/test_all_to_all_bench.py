@@ -4,8 +4,8 @@ from argparse import Namespace
 
 import pytest
 
-from tools.bench.all_to_all import bound, late, modes
-from tools.bench.all_to_all_task import EVEN, MODES, TENSORFLOW, UNEVEN, counts_of
+from tools.bench.embeddings.all_to_all import bound, late, modes
+from tools.bench.embeddings.all_to_all_task import EVEN, MODES, TENSORFLOW, UNEVEN, counts_of
 from tools.bench.interleaved import wire_seconds
 
 GIVEN = Namespace(ranks=2, rate=1e9, bytes=3000)

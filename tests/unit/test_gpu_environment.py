@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tfwave.runtime.allocator import Device
-from tools.bench.limited import environment
+from tools.bench.memory.limited import environment
 from tools.gpu.environment import pip_command, prepared
 from tools.gpu.gpus import Gpu, parsed
 from tools.gpu.links import (

@@ -13,7 +13,7 @@ import pytest
 
 from tests.pages import ROOT
 from tools import measured
-from tools.bench.limited import Log
+from tools.bench.memory.limited import Log
 from tools.gpu.afternoon import Afternoon, main
 from tools.gpu.environment import Environment
 from tools.gpu.part import Rows

@@ -1,4 +1,4 @@
-"""The ways of `tools/bench/largest_batch.py`: each does to a step only what its name says."""
+"""The ways of `tools/bench/memory/largest_batch.py`: each does to a step only what its name says."""
 
 from random import Random
 
@@ -7,9 +7,9 @@ import pytest
 from tests.offloaded import random_step
 from tfwave.offload.fit import least_limit
 from tfwave.offload.layout import Layout, Method
-from tools.bench.fit_promises import drawn, promises
-from tools.bench.fitted_modes import MODELS, PLANNED, WAYS
-from tools.bench.largest_batch import FITTINGS
+from tools.bench.memory.fit_promises import drawn, promises
+from tools.bench.memory.fitted_modes import MODELS, PLANNED, WAYS
+from tools.bench.memory.largest_batch import FITTINGS
 from tools.bench.record import RECORDS
 
 

@@ -1,4 +1,4 @@
-"""`tools/bench/matrix.py`: its pieces, what binds, forecasts beside rows; and that its table and table1's show."""
+"""The bench `matrix.py`: its pieces, what binds, forecasts beside rows; and that its table and table1's show."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ from tests.plans import plan_by_hand
 from tests.shown import assert_shown
 from tfwave.graph.names import Channel
 from tfwave.plan.plan import Plan, Predicted
-from tools.bench.matrix import KEPT, POLICIES, Binding, against, beside
-from tools.bench.matrix_pieces import CLUSTERS, IMAGES, MODES, MOST_SECONDS, RATES, Piece, pieces
 from tools.bench.record import RECORDS
-from tools.bench.table1 import TABLE
+from tools.bench.transfers.matrix import KEPT, POLICIES, Binding, against, beside
+from tools.bench.transfers.matrix_pieces import CLUSTERS, IMAGES, MODES, MOST_SECONDS, RATES, Piece, pieces
+from tools.bench.transfers.table1 import TABLE
 
 CHANNEL = Channel("/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0")
 LINK_BINDS = Binding(link=1.0, carried=1.05, cores=0.5, floor=1.05, floor_name="busiest resource")

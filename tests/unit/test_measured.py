@@ -13,7 +13,8 @@ from tests.pages import text_of
 from tests.shown import assert_shown
 from tools.bench import record
 from tools.bench.session import Session
-from tools.bench.views import VIEWS, Forecast, View
+from tools.bench.view import Forecast, View
+from tools.bench.views import VIEWS
 from tools.measured import PAGE, RESULTS, foretold, page, rows, table
 
 SAVED = "s/modes.stock.s"

@@ -5,7 +5,7 @@ import pytest
 from tfwave.bundle.bundle import BUNDLE_VERSION, Bundle, Manifest, StepSummary
 from tfwave.bundle.memory import captured_memory
 from tfwave.proto.tensorflow_pb2 import GraphDef, NodeExecStats, StepStats
-from tools.bench.one_device import COPIES, GPU, KERNELS, on_one_device, overlapped_seconds
+from tools.bench.memory.one_device import COPIES, GPU, KERNELS, on_one_device, overlapped_seconds
 
 CPU = GPU.replace("GPU", "CPU")
 

@@ -13,7 +13,7 @@ BENCH = ROOT / "tools" / "bench"
 NAMED = sorted(set(re.findall(r"tools/bench/results/(\w+)\.json", all_guides())))
 PROGRAMS = sorted(
     name
-    for name in set(re.findall(r"tools/bench/(\w+)\.py", all_guides()))
+    for name in set(re.findall(r"tools/bench/([\w/]+)\.py", all_guides()))
     if "__main__" in text_of(BENCH / f"{name}.py")
 )
 

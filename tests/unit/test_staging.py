@@ -17,7 +17,7 @@ from tfwave.staging.capture import Capture, CapturedTable, Part, packed, read_ca
 from tfwave.staging.choice import Forecaster, plan_embeddings
 from tfwave.staging.counts import Counted, Load
 from tfwave.staging.forecast import Links
-from tools.bench.embedding_chief import CARDINALITIES, zipf
+from tools.bench.embeddings.embedding_chief import CARDINALITIES, zipf
 from tools.bench.interleaved import ETHERNET_SHARE
 
 RESULTS = Path(__file__).resolve().parents[2] / "tools" / "bench" / "results" / "embedding.json"

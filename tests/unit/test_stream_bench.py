@@ -1,12 +1,12 @@
-"""`tools/bench/stream.py`: what it says of its ways, which trainings there are, and that its table shows it."""
+"""The bench `stream.py`: what it says of its ways, which trainings there are, and that its table shows it."""
 
 from typing import Any
 
 import pytest
 
 from tests.shown import assert_shown
-from tools.bench.stream import against, binding_limit
-from tools.bench.stream_jobs import RATES, SEARCHED, WAYS, trainings
+from tools.bench.memory.stream import against, binding_limit
+from tools.bench.memory.stream_jobs import RATES, SEARCHED, WAYS, trainings
 
 
 def trial(seconds: float, *ends: float, losses: str = "0x1p+0") -> dict[str, Any]:

@@ -10,9 +10,9 @@ import pytest
 from tests.unit.test_tick_tock import trained
 from tfwave.memory.slots import room
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tools.bench.limited import Log, largest
-from tools.bench.tick_tock import kept_limits, over_gang
-from tools.bench.tick_tock_modes import (
+from tools.bench.memory.limited import Log, largest
+from tools.bench.memory.tick_tock import kept_limits, over_gang
+from tools.bench.memory.tick_tock_modes import (
     GANG,
     MB,
     REPLICAS,
@@ -22,7 +22,7 @@ from tools.bench.tick_tock_modes import (
     limits_between,
     program,
 )
-from tools.bench.tick_tock_trials import Trial, trial_of
+from tools.bench.memory.tick_tock_trials import Trial, trial_of
 
 GATE = "tick_tock/gates/1"
 

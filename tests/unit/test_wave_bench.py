@@ -6,8 +6,8 @@ import pytest
 
 from tfwave.cost.analytic import LinkModel
 from tfwave.waves.iteration import Machine, Partition
-from tools.bench.pipeline import pipeline_seconds
-from tools.bench.waves import (
+from tools.bench.memory.pipeline import pipeline_seconds
+from tools.bench.memory.waves import (
     COPIES,
     CUT,
     ModelParallel,

@@ -48,12 +48,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tfwave.runtime.native import tensorflow_version
-from tools.bench.colocation_modes import MODES, SEQUENTIAL, SPLIT
-from tools.bench.fitted_modes import MODELS as FITTED_MODELS
-from tools.bench.fitted_modes import WAYS
-from tools.bench.matrix_pieces import commands as matrix_commands
+from tools.bench.memory.colocation_modes import MODES, SEQUENTIAL, SPLIT
+from tools.bench.memory.fitted_modes import MODELS as FITTED_MODELS
+from tools.bench.memory.fitted_modes import WAYS
 from tools.bench.session import Session
-from tools.bench.table1 import TABLE
+from tools.bench.transfers.matrix_pieces import commands as matrix_commands
+from tools.bench.transfers.table1 import TABLE
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -75,108 +75,132 @@ KILOBYTE_TO_64_MEGABYTES = [str(1 << power) for power in (10, 14, 18, 20, 22, 24
 RECORDS: dict[str, Sequence[list[str]]] = {
     "demo": [["-m", "tfwave", "demo", "--json"]],
     "reduce": [
-        *(["reduce.py", "--hosts", hosts, "--repeats", "4"] for hosts in ("2", "4", "8")),
+        *(["reduces/reduce.py", "--hosts", hosts, "--repeats", "4"] for hosts in ("2", "4", "8")),
         *(
-            ["reduce.py", "--hosts", hosts, "--rate", rate, *TWICE, "--bytes", *KILOBYTE_TO_64_MEGABYTES]
+            [
+                "reduces/reduce.py",
+                "--hosts",
+                hosts,
+                "--rate",
+                rate,
+                *TWICE,
+                "--bytes",
+                *KILOBYTE_TO_64_MEGABYTES,
+            ]
             for rate in ("1e9", "10e9")
             for hosts in ("4", "8")
         ),
     ],
     "all_to_all": [
-        ["all_to_all.py", "--ranks", ranks, "--rate", rate] for rate in ("1e9", "0") for ranks in ("2", "4")
+        ["embeddings/all_to_all.py", "--ranks", ranks, "--rate", rate]
+        for rate in ("1e9", "0")
+        for ranks in ("2", "4")
     ],
-    "reduce_soak": [["reduce_soak.py"], ["reduce_soak.py", "--probes", "all", "--seed", "2"]],
+    "reduce_soak": [["reduces/reduce_soak.py"], ["reduces/reduce_soak.py", "--probes", "all", "--seed", "2"]],
     "stragglers": [
-        ["stragglers.py", "--model", model, "--workers", workers, "--delays", delays, "--seed", seed]
+        ["reduces/stragglers.py", "--model", model, "--workers", workers, "--delays", delays, "--seed", seed]
         for seed in "12345"
         for model in ("conv", "lstm")
         for workers in ("4", "8")
         for delays in ("none", "some", "groups")
     ],
-    "inference": [["inference.py", "--steps", "6"]],
-    "enforcers": [["enforcers.py", "--json", "--batch", "4"]],
+    "inference": [["transfers/inference.py", "--steps", "6"]],
+    "enforcers": [["transfers/enforcers.py", "--json", "--batch", "4"]],
     "wrapped": [
-        ["wrapped.py", "--steps", "6"],
-        ["wrapped.py", *NO_BOTTLENECK, "--train", "--steps", "30", "--repeats", "5"],
-        ["wrapped.py", *SHORT_STEPS],
-        ["wrapped.py", *SHORT_STEPS, "--enforcer", "proxy"],
+        ["transfers/wrapped.py", "--steps", "6"],
+        ["transfers/wrapped.py", *NO_BOTTLENECK, "--train", "--steps", "30", "--repeats", "5"],
+        ["transfers/wrapped.py", *SHORT_STEPS],
+        ["transfers/wrapped.py", *SHORT_STEPS, "--enforcer", "proxy"],
     ],
     "table1": [
-        *(["table1.py", model] for model in TABLE),
-        *(["table1.py", model, "--train", *(FEWER if "VGG" in model else [])] for model in TABLE),
-        *(["table1.py", model, *EXPLAINED] for model in ("InceptionV2", "ResNet50")),
-        ["table1.py", "InceptionV2", "--train", *EXPLAINED],
+        *(["transfers/table1.py", model] for model in TABLE),
+        *(["transfers/table1.py", model, "--train", *(FEWER if "VGG" in model else [])] for model in TABLE),
+        *(["transfers/table1.py", model, *EXPLAINED] for model in ("InceptionV2", "ResNet50")),
+        ["transfers/table1.py", "InceptionV2", "--train", *EXPLAINED],
     ],
     "split": [
         [
-            *("colocation.py", "--parts", "capacity", "--limit", "512", "--pairs", pair),
+            *("memory/colocation.py", "--parts", "capacity", "--limit", "512", "--pairs", pair),
             *("--modes", SEQUENTIAL, *(mode for mode in MODES if mode.startswith(SPLIT)), *THRICE),
         ]
         for pair in SAME_PAIRS
     ],
-    "simulator": [["simulator.py", "--json"]],
-    "search": [["search.py", "--json"]],
-    "waves": [["waves.py", "--json"]],
-    "model_parallel": [["model_parallel.py"]],
-    "barrier": [["barrier.py", "--step", "resnet", "bert", "lstm"]],
+    "simulator": [["transfers/simulator.py", "--json"]],
+    "search": [["transfers/search.py", "--json"]],
+    "waves": [["memory/waves.py", "--json"]],
+    "model_parallel": [["memory/model_parallel.py"]],
+    "barrier": [["memory/barrier.py", "--step", "resnet", "bert", "lstm"]],
     "policies": [
-        ["policies.py", *THRICE],
-        ["policies.py", "--servers", "2", *THRICE],
-        ["policies.py", "--model", "ResNet50", "--image", "64", *THRICE],
-        ["policies.py", "--model", "InceptionV3", "--rate", "4e9", *THRICE],
+        ["transfers/policies.py", *THRICE],
+        ["transfers/policies.py", "--servers", "2", *THRICE],
+        ["transfers/policies.py", "--model", "ResNet50", "--image", "64", *THRICE],
+        ["transfers/policies.py", "--model", "InceptionV3", "--rate", "4e9", *THRICE],
     ],
     "overlap": [
-        ["overlap.py", "--steps", "8", "--steps", "16"],
-        ["overlap.py", "--first-matrix", "--steps", "4"],
-        ["overlap.py", *FAST],
-        ["overlap.py", "--workers", "2", *LONGER, *TWICE],
-        ["overlap.py", *TWO_EACH, "--sync", *TWICE],
+        ["transfers/overlap.py", "--steps", "8", "--steps", "16"],
+        ["transfers/overlap.py", "--first-matrix", "--steps", "4"],
+        ["transfers/overlap.py", *FAST],
+        ["transfers/overlap.py", "--workers", "2", *LONGER, *TWICE],
+        ["transfers/overlap.py", *TWO_EACH, "--sync", *TWICE],
         *(
-            ["overlap.py", *model, *setting]
+            ["transfers/overlap.py", *model, *setting]
             for model in (["--model", "ResNet50"], ["--model", "InceptionV3", "--image", "75"])
             for setting in (TWICE, FAST, [*TWO_EACH, *LONGER, *TWICE], [*TWO_EACH, "--sync", *TWICE])
         ),
     ],
     "strategy": [
-        ["strategy.py", "--steps", "8", "--steps", "16"],
-        ["strategy.py", "--first-matrix", "--steps", "4"],
+        ["transfers/strategy.py", "--steps", "8", "--steps", "16"],
+        ["transfers/strategy.py", "--first-matrix", "--steps", "4"],
     ],
     "colocation": [
         *(
-            ["colocation.py", "--parts", "capacity", "--limit", limit, "--modes", *modes]
+            ["memory/colocation.py", "--parts", "capacity", "--limit", limit, "--modes", *modes]
             for limit in ("512", "1024")
             for modes in (["sequential", "colocation"], ["uncontrolled", "waterwave_s", "algorithm_1"])
         ),
-        ["colocation.py", "--parts", "fit", "--limit", "1024", *TWICE],
-        ["colocation.py", "--parts", "throughput", "--limit", "512"],
-        ["colocation.py", "--parts", "throughput", "--limit", "64", "--pairs", "lstm+lstm", "--steps", "40"],
+        ["memory/colocation.py", "--parts", "fit", "--limit", "1024", *TWICE],
+        ["memory/colocation.py", "--parts", "throughput", "--limit", "512"],
+        [
+            "memory/colocation.py",
+            "--parts",
+            "throughput",
+            "--limit",
+            "64",
+            "--pairs",
+            "lstm+lstm",
+            "--steps",
+            "40",
+        ],
     ],
-    "burst_planner": [["burst_planner.py"]],
-    "stream": [["stream.py"]],
+    "burst_planner": [["bursts/burst_planner.py"]],
+    "stream": [["memory/stream.py"]],
     "matrix": matrix_commands(),
-    "burst": [["burst.py", "--repeats", "9"]],
-    "background": [["background.py"], ["background.py", "--faults"]],
-    "background_jobs": [["background_jobs.py"], ["background_jobs.py", "--unlimited"]],
-    "keras_fit": [["keras_fit.py"]],
-    "keras_embedding": [["keras_embedding.py"]],
-    "embedding": [["embedding.py"], *(["embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9"))],
-    "embedding_auc": [["embedding_auc.py", "--json"]],
-    "eviction": [["eviction.py", "--json"]],
-    "placement": [["placement.py"]],
+    "burst": [["bursts/burst.py", "--repeats", "9"]],
+    "background": [["bursts/background.py"], ["bursts/background.py", "--faults"]],
+    "background_jobs": [["bursts/background_jobs.py"], ["bursts/background_jobs.py", "--unlimited"]],
+    "keras_fit": [["transfers/keras_fit.py"]],
+    "keras_embedding": [["embeddings/keras_embedding.py"]],
+    "embedding": [
+        ["embeddings/embedding.py"],
+        *(["embeddings/embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9")),
+    ],
+    "embedding_auc": [["embeddings/embedding_auc.py", "--json"]],
+    "eviction": [["embeddings/eviction.py", "--json"]],
+    "placement": [["memory/placement.py"]],
     "largest_batch": [
         [
-            *("largest_batch.py", "--model", model, "--way", way, "--pool", "512"),
+            *("memory/largest_batch.py", "--model", model, "--way", way, "--pool", "512"),
             *("--repeats", "5", "--steps", "50", "--out", "."),
         ]
         for model in FITTED_MODELS
         for way in WAYS
     ],
-    "fit_promises": [["fit_promises.py", "--model", model, "--out", "."] for model in FITTED_MODELS],
-    "merged": [["merged.py", "--limit", "216MiB", "--job", "resnet=16", "--job", "bert=24", "--json"]],
+    "fit_promises": [["memory/fit_promises.py", "--model", model, "--out", "."] for model in FITTED_MODELS],
+    "merged": [["memory/merged.py", "--limit", "216MiB", "--job", "resnet=16", "--job", "bert=24", "--json"]],
     "tick_tock": [
-        ["tick_tock.py", "--parts", "offset", "auto"],
+        ["memory/tick_tock.py", "--parts", "offset", "auto"],
         *(
-            ["tick_tock.py", "--parts", part, *models]
+            ["memory/tick_tock.py", "--parts", part, *models]
             for part in ("capacity", "throughput")
             for models in (
                 ["--models", "resnet", "dense_bert"],

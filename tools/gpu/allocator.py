@@ -10,9 +10,9 @@ from functools import partial
 
 from tfwave.memory.slots import limit_for
 from tfwave.runtime.allocator import Device
-from tools.bench.limited import environment
-from tools.bench.tick_tock_modes import GANG, Case
-from tools.bench.tick_tock_trials import Work, open_work
+from tools.bench.memory.limited import environment
+from tools.bench.memory.tick_tock_modes import GANG, Case
+from tools.bench.memory.tick_tock_trials import Work, open_work
 from tools.gpu import allocator_task
 from tools.gpu.part import Row, Setting, measuring, told
 

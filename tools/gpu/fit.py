@@ -16,9 +16,9 @@ from tfwave.memory.slots import room
 from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import captured_step
 from tfwave.runtime.allocator import Device
-from tools.bench.fit_memory import row as fitted_row
-from tools.bench.largest_batch import MOST, Work
-from tools.bench.limited import STEPS, Pools, open_pools
+from tools.bench.memory.fit_memory import row as fitted_row
+from tools.bench.memory.largest_batch import MOST, Work
+from tools.bench.memory.limited import STEPS, Pools, open_pools
 from tools.gpu.part import Row, measuring, rows_of
 
 WAYS = ("plain", "offload", "recompute", "both")

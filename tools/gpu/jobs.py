@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from tfwave.errors import EnforcerError
-from tools.bench.colocation import Bench, Scale, summary
-from tools.bench.colocation_modes import SEQUENTIAL
-from tools.bench.colocation_trials import open_work, tried
+from tools.bench.memory.colocation import Bench, Scale, summary
+from tools.bench.memory.colocation_modes import SEQUENTIAL
+from tools.bench.memory.colocation_trials import open_work, tried
 from tools.gpu.part import Row, measuring
 
 UNCONTROLLED, PLANNED = "uncontrolled", "colocation"

@@ -14,7 +14,7 @@ from typing import Any
 from tfwave.demo.child import die_with_parent
 from tfwave.errors import EnforcerError
 from tfwave.runtime.allocator import Device
-from tools.bench.limited import Log
+from tools.bench.memory.limited import Log
 from tools.bench.record import machine
 from tools.gpu.gpus import Gpu, gpus
 from tools.gpu.parts import MACHINE, rows_in

@@ -11,8 +11,8 @@ from functools import partial
 from tfwave.demo.processes import Task
 from tfwave.errors import EnforcerError
 from tfwave.runtime.allocator import Device
-from tools.bench.limited import Pools, environment, open_pools
-from tools.bench.tick_tock_modes import load_traced
+from tools.bench.memory.limited import Pools, environment, open_pools
+from tools.bench.memory.tick_tock_modes import load_traced
 from tools.gpu import see_task
 from tools.gpu.links import PROFILER, take_out
 from tools.gpu.part import Row, Setting, measuring

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfwave.runtime.allocator import Device
 from tfwave.runtime.native import ensure_built
-from tools.bench.limited_task import Trial, main
+from tools.bench.memory.limited_task import Trial, main
 
 MODULE = "tools.gpu.see_task"
 COPIES = 5

@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import Any
 
 from tfwave.colocate.latency import p95
-from tools.bench.background import window
-from tools.bench.background_trainings import function
+from tools.bench.bursts.background import window
+from tools.bench.bursts.background_trainings import function
 
 MODULE = "tools.gpu.streams_task"
 ALONE, EQUAL, PRIORITIES, PROCESS = "alone", "same priority", "priorities", "process"

@@ -10,10 +10,10 @@ from functools import partial
 
 from tfwave.errors import EnforcerError
 from tfwave.memory.slots import room
-from tools.bench.limited import largest
-from tools.bench.tick_tock import AUTO, Bench
-from tools.bench.tick_tock_modes import GANG, WAVES, Case
-from tools.bench.tick_tock_trials import Work, open_work
+from tools.bench.memory.limited import largest
+from tools.bench.memory.tick_tock import AUTO, Bench
+from tools.bench.memory.tick_tock_modes import GANG, WAVES, Case
+from tools.bench.memory.tick_tock_trials import Work, open_work
 from tools.gpu.part import Row, Setting, measuring
 
 PLACES = 10

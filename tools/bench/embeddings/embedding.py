@@ -1,0 +1,102 @@
+"""Steps of a recommendation model whose embedding tables lie on parameter servers, at a set rate of the network.
+
+Five jobs of the same seed, trained in turn on the same batches, one after the other in interleaved blocks:
+
+    stock       each table looked up by itself, repeated ids and all
+    unique      `tfwave.embedding`, a step a call: each row once, all tables in one tensor
+    staged      several steps a call, exact
+    hot         the same, with rows that a call needs again kept on the worker, in 64 MiB
+    stale       as staged, with rows one update old
+
+The first block of each, with its trace, is not counted. Afterwards losses are compared: with one worker those of
+the first four must be equal bit for bit. Tables lie whole, dealt out over the servers in turn. With several
+workers the seconds of a step are those of all batches, divided by how many these are.
+
+    tools/bench/embeddings/embedding.py                26 tables, 2048 samples, 64 wide, 1 Gbit/s, DLRM-like
+    tools/bench/embeddings/embedding.py --model dcn --servers 2 --workers 2 --rate 3e8
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from tfwave.demo import server_task
+from tfwave.demo.network import open_network
+from tfwave.demo.processes import Tasks
+from tools.bench.embeddings import embedding_chief
+from tools.bench.embeddings.recommenders import MODELS
+from tools.bench.interleaved import figures, run_interleaved, wire_seconds
+
+ROOT = Path(__file__).resolve().parents[3]
+START_SECONDS = 600.0
+STEP_SECONDS = 60.0
+ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
+
+
+def hosts_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """Of each job's tasks. The chief deals batches out to a worker on its own host, and to others."""
+    workers = [f"worker{k}" for k in range(arguments.workers)]
+    return {"ps": [f"server{k}" for k in range(arguments.servers)], "worker": workers, "chief": workers[:1]}
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, object]:
+    hosts = hosts_of(arguments)
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp")))
+        network = stack.enter_context(open_network(sorted({*hosts["ps"], *hosts["worker"]}), arguments.rate))
+        tasks = stack.enter_context(Tasks(network, directory))
+        cluster = {
+            job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}" for host in own]
+            for job, own in hosts.items()
+        }
+        places = [(job, task, host) for job in ("ps", "worker") for task, host in enumerate(hosts[job])]
+        for job, task, host in places:
+            server = tasks.start(f"{job}{task}", host, server_task.MODULE, ENVIRONMENT)
+            server.send({"cluster": cluster, "job": job, "task": task, "enforcer": None, "control": None})
+            server.receive(START_SECONDS)
+        chief = tasks.start("chief", hosts["chief"][0], embedding_chief.MODULE, ENVIRONMENT)
+        settings = {key: getattr(arguments, key) for key in ("model", "most_rows", "width", "batch", "steps")}
+        chief.request({"do": "start", "cluster": cluster} | settings, START_SECONDS)
+        count = arguments.calls * arguments.steps
+
+        def block(mode: str) -> list[float]:
+            asked = {"do": "run", "mode": mode, "batches": count}
+            return chief.request(asked, START_SECONDS + count * STEP_SECONDS)["seconds"]
+
+        modes = {mode: lambda mode=mode: block(mode) for mode in embedding_chief.MODES}
+        blocks = {m: own[1:] for m, own in run_interleaved(modes, 1 + arguments.repeats).items()}
+        facts: dict[str, Any] = chief.request({"do": "compare"}, START_SECONDS)
+        links = min(arguments.servers, arguments.workers)
+        wire = wire_seconds([facts["row_bytes"] / links], arguments.rate)
+        return {
+            "settings": vars(arguments),
+            "cores": os.cpu_count(),
+            **facts,
+            "wire_seconds_each_way": wire,
+            "modes": figures(blocks, "stock", wire),
+            "load": os.getloadavg(),
+        }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", choices=sorted(MODELS), default="dlrm")
+    parser.add_argument("--servers", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=1e9, help="bits per second of each host")
+    parser.add_argument("--most-rows", type=int, default=100_000, help="of a table")
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=2048)
+    parser.add_argument("--steps", type=int, default=8, help="of a staged call")
+    parser.add_argument("--calls", type=int, default=2, help="staged calls of a block")
+    parser.add_argument("--repeats", type=int, default=4)
+    print(json.dumps(measure(parser.parse_args()), indent=1))

@@ -1,0 +1,132 @@
+"""Does `tfwave fit` keep what it promises? Its verdicts on cases, against what ran in a real pool of that size.
+
+A case is a model, a batch and a limit, drawn by a seed: 10 of each model. One that is said to fit must run there,
+with the losses of the plain step; one that is said not to must run out, with all away that can be, in the order
+that holds least. Seconds are medians of the steps, and of the plain ones in a large pool; they tell only on a quiet
+machine. Grappler and oneDNN are off. Cases are in --out/cases.jsonl: a run goes on where it was stopped.
+
+    tools/bench/memory/fit_promises.py --out fit_promises                          60 cases
+    tools/bench/memory/fit_promises.py --out fit_promises --model bert --cases 2   two of them
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+
+from tfwave.bundle.bundle import load_bundle
+from tfwave.errors import EnforcerError
+from tfwave.graph.item import GraphItem
+from tfwave.offload.captured import CapturedStep, captured_step
+from tfwave.offload.choice import Choice
+from tfwave.offload.fit import Fit, Policy
+from tfwave.offload.forecast import forecast
+from tfwave.offload.layout import Layout, Method
+from tfwave.offload.orders import lean_order
+from tfwave.offload.question import Question
+from tfwave.offload.section import memory_section
+from tfwave.passes.text import parse_pipeline
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.memory import Memory
+from tfwave.plan.plan import Plan
+from tfwave.proto.tensorflow_pb2 import GraphDef
+from tools.bench.memory.fitted_modes import MODELS
+from tools.bench.memory.fitted_task import MODULE
+from tools.bench.memory.limited import LARGE_POOL, Log, Pools, Program, open_pools, outcome_of, run_steps
+from tools.bench.memory.limited_models import LOSS, RESET, TRAIN
+
+BATCHES = (8, 48)
+SHARES = (0.3, 1.1)
+"""Of what the step holds as it is: some limits are too small for any plan, and some leave all as it is."""
+CASES, STEPS = 10, 8
+
+
+def drawn(model: str, count: int) -> Iterator[tuple[int, float]]:
+    """Batches, and limits as a share of the plain peak: the same each time."""
+    rng = random.Random(model)
+    for _ in range(count):
+        yield 4 * rng.randint(BATCHES[0] // 4, BATCHES[1] // 4), round(rng.uniform(*SHARES), 2)
+
+
+def promises(cases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """How many verdicts were right; and of the cases that ran, how far the promised slowdown was off, in points."""
+    known = list(cases)
+    off = [abs(case["promised"] - case["measured"]) * 100 for case in known if "measured" in case]
+    return {
+        "cases": len(known),
+        "said_to_fit": sum(case["fits"] for case in known),
+        "right": sum(case["right"] for case in known) / len(known) if known else None,
+        "wrong": [[case["model"], case["batch"], case["share"]] for case in known if not case["right"]],
+        "points_off": statistics.median(off) if off else None,
+    }
+
+
+def measured(pools: Pools, model: str, batch: int, share: float) -> dict[str, Any]:
+    """The verdict of one case, and what came of it."""
+    profile = pools.profile(model, batch)
+    captured = captured_step(load_bundle(profile / "bundle"))
+    limit = round(share * captured.found.peak)
+    question = Question(captured, None, limit)
+    case = {"model": model, "batch": batch, "share": share, "limit": limit, "fits": question.fit is not None}
+    memory = question.section or _least(captured)
+    graph = pools.graph(model, batch)
+    fitted = parse_pipeline("fit_memory", Plan(memory=memory))(GraphItem(graph)).item.graph
+    try:
+        answer = _ran(pools, limit, fitted)
+    except EnforcerError as error:
+        return case | {"outcome": outcome_of(error), "right": not case["fits"]}
+    plain = _ran(pools, LARGE_POOL, graph)
+    outcome = "ok" if answer["losses"] == plain["losses"] else "other losses"
+    case |= {"outcome": outcome, "peak": answer["peak"], "right": bool(case["fits"]) and outcome == "ok"}
+    if not case["right"]:
+        return case
+    slower = statistics.median(answer["seconds"][2:]) / statistics.median(plain["seconds"][2:]) - 1
+    return case | {"promised": memory.seconds / memory.plain_seconds - 1, "measured": slower}
+
+
+def _ran(pools: Pools, limit: int, graph: GraphDef) -> dict[str, Any]:
+    with pools.running(limit, Program(graph, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), MODULE)) as task:
+        return run_steps(task, STEPS)
+
+
+def _least(captured: CapturedStep) -> Memory:
+    """All away."""
+    choice = Choice.all_of(Layout.of(captured.step, lean_order(captured.step), 0), Method.OFFLOAD)
+    fit = Fit(Policy.GREEDY, forecast(choice, choice.peak), 1.0, 0.0, 0.0, "")
+    return memory_section(fit, graph_print(captured.view), choice.peak, choice.peak)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print JSON of all cases, and a line for each as it comes to standard error."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model", action="append", choices=MODELS, help="all of them, if nothing says otherwise"
+    )
+    parser.add_argument("--cases", type=int, default=CASES, help="of each model")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    given.out.mkdir(parents=True, exist_ok=True)
+    log = Log(given.out / "cases.jsonl")
+    known = {(case["model"], case["batch"], case["share"]): case for case in log.lines()}
+    wanted = [(model, *case) for model in given.model or MODELS for case in drawn(model, given.cases)]
+    with open_pools(given.out) as pools:
+        for key in wanted:
+            if key not in known:
+                known[key] = measured(pools, *key)
+                log.add(known[key])
+                print(json.dumps(known[key]), file=sys.stderr, flush=True)
+    print(json.dumps(promises(known[key] for key in wanted) | {"each": [known[key] for key in wanted]}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

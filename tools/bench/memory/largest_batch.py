@@ -1,0 +1,200 @@
+"""The largest batch of a training step in a limited pool: plain, made to fit, and by what TensorFlow offers.
+
+The ways: `plain`; `order`, `offload`, `recompute`, `both` by a plan for the same batch, captured in a large pool;
+`halved`, the batch in two halves with one update; `grappler`, TensorFlow's own memory optimizer; `recompute_grad`,
+its function of that name around each block, by hand. A trial is a process of its own. The batch is searched with
+trials of a few steps; it counts if --repeats trials of --steps steps run, else the one below is tried. The first
+steps of a plan must give the losses of plain ones. Grappler, but in its own way, and oneDNN are off. Trials are in
+--out/trials.jsonl: a run goes on where it was stopped.
+
+    tools/bench/memory/largest_batch.py --model resnet --model vgg --model bert --model inception --model unet \
+        --model lstm --pool 512 --out largest_batch
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+
+from tfwave.bundle.bundle import load_bundle
+from tfwave.demo.processes import Task
+from tfwave.errors import EnforcerError
+from tfwave.graph.item import GraphItem
+from tfwave.memory.slots import room
+from tfwave.offload.batch import largest_batch
+from tfwave.offload.captured import captured_step
+from tfwave.offload.choice import Choice, Prices
+from tfwave.offload.fit import LEAD, Fit, Policy, fit_step
+from tfwave.offload.forecast import forecast
+from tfwave.offload.greedy import greedy_choice
+from tfwave.offload.layout import Layout, Method
+from tfwave.offload.orders import lean_order
+from tfwave.offload.section import memory_section
+from tfwave.offload.step import TrainingStep
+from tfwave.passes.text import parse_pipeline
+from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.plan import Plan
+from tfwave.proto.tensorflow_pb2 import GraphDef
+from tools.bench.memory import fitted_task, grappler_task, limited_task, recompute_task
+from tools.bench.memory.fitted_modes import PLANNED, WAYS
+from tools.bench.memory.limited import STEPS, Log, Pools, Program, largest, open_pools, outcome_of, run_steps
+from tools.bench.memory.limited_models import HALVED, LOSS, RESET, TRAIN
+
+GRID = 4
+MOST = 4096
+JOBS = (1, 2)
+"""Plans leave the room that so many jobs in a pool would need: the first that runs counts."""
+
+_CASE = ("limit", "steps", "model", "way", "batch", "repeat")
+
+Fitting = Callable[[TrainingStep, int], Fit | None]
+
+
+def _tried(step: TrainingStep, limit: int, way: str) -> Iterator[Fit]:
+    for order in (tuple(range(len(step.ops))), lean_order(step)):
+        layout = Layout.of(step, order, LEAD)
+        if not Choice.all_of(layout, Method.OFFLOAD).fits(limit):
+            layout = Layout.of(step, order, 0)
+        choice: Choice | None = Choice.all_of(layout, Method.KEEP)
+        prices = Prices(layout, math.inf if way == "recompute" else 1.0)
+        if way == "offload":
+            kept = tuple(replace(candidate, chain=None) for candidate in layout.candidates)
+            prices = Prices(replace(layout, candidates=kept))
+        if way != "order":
+            choice = greedy_choice(prices, limit)
+        if choice is not None and choice.fits(limit) and math.isfinite(prices.total(choice)):
+            yield Fit(Policy.GREEDY, forecast(choice, limit), 1.0, prices.total(choice), 0.0, "")
+
+
+def _only(way: str) -> Fitting:
+    return lambda step, limit: min(_tried(step, limit, way), key=lambda fit: fit.cost, default=None)
+
+
+FITTINGS: dict[str, Fitting] = {way: _only(way) for way in PLANNED if way != "both"} | {"both": fit_step}
+
+
+@dataclass
+class Work:
+    """Trials in a pool of so many bytes, those of earlier runs included."""
+
+    pools: Pools
+    limit: int
+    repeats: int
+    steps: int
+
+    def __post_init__(self) -> None:
+        self._log = Log(self.pools.out / "trials.jsonl")
+        self.made = {tuple(t[name] for name in _CASE): t for t in self._log.lines()}
+
+    def row(self, model: str, way: str, start: float) -> dict[str, Any]:
+        """The largest batch, and the peak and the median seconds of its steps."""
+
+        def holds(place: int, repeats: int, steps: int) -> bool:
+            trials = (self.trial(model, way, GRID * place, repeat, steps) for repeat in range(repeats))
+            return all(trial["outcome"] == "ok" for trial in trials)
+
+        first = max(1, min(MOST // GRID - 1, round(start / GRID)))
+        places = range(1, MOST // GRID)
+        batch = GRID * largest(
+            places, first, lambda p: holds(p, 1, STEPS), lambda p: holds(p, self.repeats, self.steps)
+        )
+        row = {"model": model, "way": way, "batch": batch}
+        return row | ({"trial": self.trial(model, way, batch, 0, self.steps)} if batch else {})
+
+    def trial(self, model: str, way: str, batch: int, repeat: int, steps: int) -> dict[str, Any]:
+        """What came of it, now or before."""
+        key = (self.limit, steps, model, way, batch, repeat)
+        if key not in self.made:
+            self.made[key] = dict(zip(_CASE, key, strict=True)) | self._try(model, way, batch, steps)
+            self._log.add(self.made[key])
+        return self.made[key]
+
+    def _try(self, model: str, way: str, batch: int, steps: int) -> dict[str, Any]:
+        found: dict[str, Any] = {"outcome": "no plan"}
+        for running in self._processes(model, way, batch):
+            try:
+                with running as task:
+                    answer = run_steps(task, steps)
+            except EnforcerError as error:
+                found = {"outcome": outcome_of(error)}
+                continue
+            losses = [loss for (loss,) in answer["losses"]]
+            plain = self._plain_losses(model, batch) if way in FITTINGS else []
+            same = all(one == other for one, other in zip(losses, plain, strict=False))
+            outcome = "ok" if same else "other losses"
+            return {"outcome": outcome, "peak": answer["peak"], "seconds": answer["seconds"]}
+        return found
+
+    def _processes(self, model: str, way: str, batch: int) -> Iterator[AbstractContextManager[Task]]:
+        """Each with the step."""
+        if way == "recompute_grad":
+            request = {"do": "compile", "model": model, "batch": batch}
+            yield self.pools.asked(self.limit, recompute_task.MODULE, request)
+        else:
+            for program in self._programs(model, way, batch):
+                yield self.pools.running(self.limit, program)
+
+    def _programs(self, model: str, way: str, batch: int) -> Iterator[Program]:
+        if way in FITTINGS:
+            for jobs in JOBS:
+                graph = self._fitted(model, batch, way, room(self.limit, jobs))
+                if graph is not None:
+                    yield _program(graph, fitted_task.MODULE)
+        elif way == "halved":
+            yield _program(self.pools.graph(HALVED + model, batch), limited_task.MODULE)
+        else:
+            module = grappler_task.MODULE if way == "grappler" else limited_task.MODULE
+            yield _program(self.pools.graph(model, batch), module)
+
+    def _fitted(self, model: str, batch: int, way: str, usable: int) -> GraphDef | None:
+        captured = captured_step(load_bundle(self.pools.profile(model, batch) / "bundle"))
+        fit = FITTINGS[way](captured.step, usable)
+        if fit is None:
+            return None
+        plan = Plan(memory=memory_section(fit, graph_print(captured.view), self.limit, self.limit))
+        return parse_pipeline("fit_memory", plan)(GraphItem(self.pools.graph(model, batch))).item.graph
+
+    def _plain_losses(self, model: str, batch: int) -> list[str]:
+        return json.loads((self.pools.profile(model, batch) / "steps.json").read_text())["losses"]
+
+
+def _program(graph: GraphDef, module: str) -> Program:
+    return Program(graph, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), module)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print a line of JSON for each model and way."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", action="append", required=True)
+    parser.add_argument("--way", action="append", choices=WAYS, help="all of them, if nothing says otherwise")
+    parser.add_argument("--pool", type=int, default=512, metavar="MB")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of a trial")
+    parser.add_argument("--sample", type=int, default=16, help="the batch from which the search is started")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    given.out.mkdir(parents=True, exist_ok=True)
+    limit = given.pool * 1_000_000
+    with open_pools(given.out) as pools:
+        work = Work(pools, limit, given.repeats, given.steps)
+        for model in given.model:
+            step = captured_step(load_bundle(pools.profile(model, given.sample) / "bundle")).step
+            most = largest_batch(step, room(limit, 1))
+            for way in given.way or WAYS:
+                start = given.sample * (most.fitted if way in {"offload", "both"} else most.plain)
+                print(json.dumps(work.row(model, way, start)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

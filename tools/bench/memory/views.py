@@ -1,0 +1,121 @@
+"""What docs/measured.md shows of what a step holds in memory."""
+
+from tools.bench.view import POOL, Forecast, View
+
+VIEWS: dict[str, tuple[View, ...]] = {
+    "barrier": (
+        View(
+            "A step of three models with barriers that always open, in one process.",
+            "steps/*",
+            (
+                "model",
+                "barriers_a_step",
+                "seconds.plain:time",
+                "seconds.plain_again:time",
+                "seconds.no_ops:time",
+                "seconds.barriers:time",
+            ),
+        ),
+    ),
+    "colocation": (
+        View(
+            f"The largest batches of pairs of models, as a share of those that running in turn allows. {POOL}",
+            "of_ceiling/*/*",
+            ("around", "mode", "mean", "least", "pairs"),
+        ),
+        View(
+            "Samples a second at the largest batches, over running in turn.",
+            "throughput/*",
+            ("pair", "limit:bytes", "batches", "throughput", "throughput_of_processes:number"),
+        ),
+    ),
+    "merged": (
+        View(
+            f"Peaks of two jobs in one graph, with and without barriers; 0 where it ran out. {POOL}",
+            "trials/*/*",
+            ("around", "peak:bytes", "exact"),
+        ),
+    ),
+    "model_parallel": (
+        View(
+            "A model in two parts on two devices of one process: as it is, in a pipeline of so many micro-batches, "
+            "and in two waves.",
+            "modes/*",
+            ("mode", "samples_per_second", "over_plain", "peak_bytes:bytes", "blocks_seconds:time"),
+        ),
+    ),
+    "placement": (
+        View(
+            "A training step from a planned pool, losses bit-equal.",
+            "*",
+            (
+                "model",
+                "batch",
+                "served.live_peak:bytes",
+                "pool_over_live_peak",
+                "served.share:share",
+                "median_ms.unplanned",
+                "median_ms.planned",
+            ),
+        ),
+    ),
+    "split": (
+        View(
+            "Waterwave's split size: the largest batches of two jobs of a model by Algorithm 1, with groups of so "
+            f"many MiB, as a share of a job's alone, and of those that running in turn allows. {POOL}",
+            "capacity/*",
+            ("pair", "mode", "share:share", "of_ceiling:share", "predicted_share:share", "losses_equal"),
+        ),
+    ),
+    "stream": (
+        View(
+            "Twelve trainings of a search, all asked for at once, to the end of the last and of the mean one; "
+            "their losses are bit-equal to those alone. Gains are in times as fast as one after the other. "
+            f"{POOL}",
+            "ways/*",
+            (
+                "limit_bytes:bytes",
+                "mode",
+                "makespan_seconds:seconds",
+                "mean_completion_seconds:seconds",
+                "makespan_gain",
+                "completion_gain",
+                "peak:bytes",
+                "alone",
+            ),
+        ),
+    ),
+    "tick_tock": (
+        View(
+            f"The largest batch of each way to train, over that of one step at a time. {POOL}",
+            "capacity/*",
+            ("model", "way", "limit:bytes", "batch", "over_gang", "successes", "repeats"),
+        ),
+        View(
+            "Samples a second in the same memory.",
+            "throughput/*",
+            (
+                "model",
+                "limit:bytes",
+                "batches.gang",
+                "batches.auto",
+                "throughput",
+                "ratios:number",
+                "predicted",
+            ),
+            forecast=Forecast("/predicted", "/throughput"),
+        ),
+    ),
+    "waves": (
+        View(
+            "A simulation from profiles, not a measurement: speed-ups beside those that the paper prints.",
+            "data parallel/*",
+            ("model", "devices", "speed-up", "printed"),
+        ),
+        View(
+            "The same for models on several devices.",
+            "model parallel/*",
+            ("model", "devices", "speed-up", "pipeline, at most", "pipeline, with launches", "printed"),
+        ),
+    ),
+}
