@@ -19,12 +19,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tfwave.errors import EnforcerError
 from tools.bench.interleaved import run_interleaved
+from tools.bench.memory.colocation_lines import Row, fit_line, line, throughput_line
 from tools.bench.memory.colocation_modes import BESIDE, MODES, SEQUENTIAL, SPLIT, Planned
 from tools.bench.memory.colocation_trials import Case, Trial, Work, open_work, tried
 from tools.bench.memory.limited import SMALLER, largest, run_steps
@@ -59,9 +59,6 @@ TUNED = ("resnet", "bert")
 """The models on which the planner's margins were chosen, in pools of other sizes than the part fit has."""
 WARMUP_STEPS = 2
 """Of a process whose throughput is measured."""
-
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -347,35 +344,6 @@ def means(capacities: Sequence[Row], limit: int) -> Row:
         mode: {"mean": statistics.mean(shares), "least": min(shares), "pairs": len(shares)}
         for mode, shares in found.items()
     }
-
-
-def line(found: Row) -> str:
-    start = f"{found['pair']:20}{found['limit'] >> 20:6} MB {found['mode']:12}"
-    if found["share"] is None:
-        return f"{start} no share of {BOTTOM:.0%} or more"
-    return (
-        f"{start} {found['share']:5.0%} of solo {found['of_ceiling']:5.0%} of ceiling "
-        f"{found['successes']}/{found['repeats']} peak {found['peak'] / 2**20:5.0f} MB, "
-        f"predicted {found['predicted_peak'] / 2**20:5.0f}; {found['seconds']:.3f} s, "
-        f"losses {'equal' if found['losses_equal'] else 'DIFFER'}; {found['variant']}"
-    )
-
-
-def throughput_line(found: Row) -> str:
-    start = f"{found['pair']:20}{found['limit'] >> 20:6} MB {found['share']:5.0%} of solo"
-    if found["throughput"] is None:
-        return f"{start} {found['error']}"
-    each = " ".join(f"{ratio:.2f}" for ratio in found["throughput_of_processes"])
-    how = found["variant"] or "the same program"
-    return f"{start} throughput {found['throughput']:.3f} ({each}), {found['ran_out']} ran out; {how}"
-
-
-def fit_line(case: Row) -> str:
-    said = "fits" if case["predicted_fit"] else "does not fit"
-    return (
-        f"{case['pair']:20}{case['limit'] >> 20:6} MB {case['batches']} in turn {case['in_turn_of_limit']:.1%}: "
-        f"{said}, {case['successes']}/{case['repeats']} ok{'' if case['agrees'] else ': MISS'}"
-    )
 
 
 def _parser() -> argparse.ArgumentParser:
