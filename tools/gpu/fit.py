@@ -17,16 +17,14 @@ from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import captured_step
 from tfwave.runtime.allocator import Device
 from tools.bench.memory.fit_memory import row as fitted_row
-from tools.bench.memory.largest_batch import MOST, Work
-from tools.bench.memory.limited import STEPS, Pools, open_pools
+from tools.bench.memory.largest_batch import Work
+from tools.bench.memory.limited import STEPS, Pools, largest, open_pools
 from tools.gpu.part import Row, measuring, rows_of
 
 WAYS = ("plain", "offload", "recompute", "both")
 SHARES = (0.6,)
 """Of the plain peak, into which a step is made to fit."""
-LESS = 0.9
-"""A batch over the one that did not hold."""
-TRIES = 8
+PLACES = 12
 
 
 @dataclass(frozen=True)
@@ -46,26 +44,30 @@ class Fitted:
         return row | self._hidden(row) if row["fits"] else row
 
     def largest(self, way: str) -> Row:
-        """The first batch that holds, from what would fit by the model down.
+        """The largest of a few batches around what would fit as it is by the model: to a quarter, plain to a 20th.
 
         Raises:
-            EnforcerError: none of the first few does.
+            EnforcerError: none of them holds.
         """
-        work, first = Work(self.pools, self.limit, 1, STEPS), self._modelled(way)
-        outcome = ""
-        for number in range(TRIES):
-            batch = max(1, round(first * LESS**number))
-            trial = work.trial(self.model, way, batch, 0, STEPS)
-            if "peak" in trial:
-                return trial | {"seconds_each": min(trial["seconds"][1:]) / batch}
-            outcome = trial["outcome"]
-        raise EnforcerError(f"none of {TRIES} batches from {first} down holds: {outcome}")
+        work, plain = Work(self.pools, self.limit, 1, STEPS), self._modelled()
+        base, step, start = (0.5, 0.05, 10) if way == "plain" else (0.75, 0.25, 3)
 
-    def _modelled(self, way: str) -> int:
+        def trial(place: int) -> Row:
+            return work.trial(self.model, way, max(1, round(plain * (base + step * place))), 0, STEPS)
+
+        def holds(place: int) -> bool:
+            return "peak" in trial(place)
+
+        place = largest(range(1, PLACES + 1), start, holds, holds)
+        if not place:
+            raise EnforcerError(f"no batch holds of those that are tried, down to {trial(1)['batch']}")
+        found = trial(place)
+        return found | {"seconds_each": min(found["seconds"][1:]) / found["batch"]}
+
+    def _modelled(self) -> float:
         """From two captures: what a step needs does not all grow with the batch."""
         once, twice = (self._step(batch) for batch in (self.batch, 2 * self.batch))
-        times = largest_batch(once, room(self.limit, 1), twice)
-        return min(MOST, round(self.batch * (times.plain if way == "plain" else times.fitted)))
+        return self.batch * largest_batch(once, room(self.limit, 1), twice).plain
 
     def _step(self, batch: int) -> Any:
         return captured_step(load_bundle(self.pools.profile(self.model, batch) / "bundle")).step
