@@ -177,7 +177,10 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     "matrix": matrix_commands(),
     "burst": [["bursts/burst.py", "--repeats", "9"]],
     "background": [["bursts/background.py"], ["bursts/background.py", "--faults"]],
-    "background_jobs": [["bursts/background_jobs.py"], ["bursts/background_jobs.py", "--unlimited"]],
+    "background_jobs": [
+        ["bursts/background_jobs.py"],
+        ["bursts/background_jobs.py", "--unlimited", "--repeats", "9"],
+    ],
     "keras_fit": [["transfers/keras_fit.py"]],
     "keras_embedding": [["embeddings/keras_embedding.py"]],
     "embedding": [
