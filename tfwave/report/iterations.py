@@ -65,7 +65,7 @@ def explained(iterations: Sequence[Iteration]) -> float:
 def explained_normalized(iterations: Sequence[Iteration]) -> float:
     """The same of step times over their own L: ops and links that took longer themselves are no noise there.
 
-    So the paper's figure 12 (a) has it, in normalized step times.
+    The paper's figure 12 (a) has normalized step times, too, but does not say by what.
     """
     return _told_by_efficiency(iterations, [i.seconds / i.bounds.lower_seconds for i in iterations])
 

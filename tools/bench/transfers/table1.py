@@ -3,8 +3,8 @@
 The paper's cluster of CPUs has 32 cores a host and 1 Gbit/s; here all workers share this machine's cores, so the
 batch is the paper's by that share of 32, for each worker. Throughput is the mean, straggler and E the most of a
 step, medians beside them. E is of steps that are traced, in blocks of their own, each by its own times; R2 is of
-the line that tells their times from E, and of the one that tells these over their own L, as the paper's figure 12
-does. The first two steps of a block are not counted.
+the line that tells their times from E, and of the one that tells these over their own L, which leaves out what took
+longer itself. The first two steps of a block are not counted.
 
     tools/bench/transfers/table1.py AlexNetV2                                inference, two workers, one server
     tools/bench/transfers/table1.py VGG16 --train
