@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.gpu.environment import Environment, prepared
-from tools.gpu.parts import FAILED, LEAST_SECONDS, PARTS, Part, Result, left, run_part, write_whole
+from tools.gpu.parts import FAILED, LEAST_SECONDS, PARTS, Part, Result, left, run_part, write_json
 from tools.gpu.pieces import NotWholeError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +83,7 @@ class Afternoon:
         known = {"libraries": self.environment.libraries, "linked": self.environment.linked}
         told = result.told(known)
         if told is not None:
-            write_whole(self.out / result.name, told)
+            write_json(self.out / result.name, told)
 
 
 def say(line: str) -> None:

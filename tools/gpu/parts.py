@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tfwave.files import write_whole
+
 GRACE_SECONDS = 5.0
 """So long a part may take to end when it is told to."""
 TELL_SECONDS = 2.0
@@ -74,7 +76,7 @@ class Result:
         self._keep(status, [*self.state.get("seconds", []), round(seconds, 1)])
 
     def _keep(self, status: str, seconds: Sequence[float]) -> None:
-        write_whole(self.folder / "state.json", {"status": status, "seconds": seconds})
+        write_json(self.folder / "state.json", {"status": status, "seconds": seconds})
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -109,11 +111,9 @@ def rows_in(path: Path) -> dict[str, dict[str, Any]]:
     return {row["key"]: row for row in map(json.loads, lines)}
 
 
-def write_whole(path: Path, values: object) -> None:
+def write_json(path: Path, values: object) -> None:
     """Put a file in the place of another, so that at no time half of one is there."""
-    beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(values, indent=1) + "\n")
-    beside.replace(path)
+    write_whole(path, (json.dumps(values, indent=1) + "\n").encode())
 
 
 def left(names: Sequence[str], results: Mapping[str, Result]) -> list[Part]:
