@@ -115,7 +115,7 @@ distclean: clean ## clean, and remove .venv too
 	@$(PYTHON) -c "$$CHECK_PYTHON"
 	@[ -x .venv-$*/bin/pip ] || $(PYTHON) -m venv --clear .venv-$*
 	@echo 'Installing TensorFlow $* into .venv-$*'
-	@.venv-$*/bin/pip --disable-pip-version-check install -q -e '.[cpu,test]' 'tensorflow-cpu==$*.*'
+	@.venv-$*/bin/pip --disable-pip-version-check install -q -e '.[cpu,test,docs]' 'tensorflow-cpu==$*.*'
 	@.venv-$*/bin/pip --disable-pip-version-check install -q --no-deps 'tf_keras==$*.*' # it asks for the full tensorflow
 	@touch $@
 
