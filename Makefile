@@ -51,7 +51,7 @@ test-long: .venv/.ready ## run the tests of large networks at their full width
 
 fuzz: .venv/.ready ## a million tensors under sanitizers, then SEEDS of damaged input, at most MINUTES (60) of them
 	@echo '== pytest: storms of a million hand-offs'
-	@TFWAVE_TEST_HAND_OFFS=1000000 TFWAVE_TEST_SEED=$(SEED) $(PYTEST) tests/unit/test_storm.py
+	@TFWAVE_TEST_HAND_OFFS=1000000 TFWAVE_TEST_SEED=$(SEED) $(PYTEST) tests/unit/native/test_storm.py
 	@echo '== pytest: what peers say to the native library'
 	@TFWAVE_TEST_ROUNDS=100000 TFWAVE_TEST_SEED=$(SEED) $(PYTEST) tests/fuzz/test_native_peers.py
 	@echo '== fuzz'
