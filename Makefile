@@ -11,7 +11,7 @@ TF ?=
 VENV := .venv$(TF:%=-%)
 PYTEST := $(VENV)/bin/python -m pytest -rs
 MEASURES := $(patsubst %,tests/cluster/test_%.py,ack_window demo network)
-WIDE := $(patsubst %,tests/numerics/test_%.py,corpus cut_corpus rewrites)
+WIDE := $(patsubst %,tests/numerics/%.py,test_corpus graph/test_cut_corpus passes/test_rewrites)
 FAULT_STEPS ?= 500
 SEED ?= 1
 SEEDS ?= 1000000

@@ -20,7 +20,7 @@ from tensorflow.python.eager import context  # pyright: ignore
 
 from tests.cluster.speaker import obey, say
 from tests.lowered import spare
-from tests.numerics.bursts import BATCH, Place, gradients, in_turns, made, plan_of
+from tests.numerics.distribute.bursts import BATCH, Place, gradients, in_turns, made, plan_of
 from tfwave.colocate import Background
 from tfwave.keras import BurstCallback
 from tfwave.keras.bursts.nodes import nodes_of

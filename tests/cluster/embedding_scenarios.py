@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.cluster.scenario_chief import ask
-from tests.numerics.embedding_job import batches, dataset, starts, stepped
+from tests.numerics.embedding.embedding_job import batches, dataset, starts, stepped
 from tfwave.embedding import SGD, Adagrad, Table, staged
 
 BATCHES = 10
