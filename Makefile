@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo 
 TF ?=
 VENV := .venv$(TF:%=-%)
 PYTEST := $(VENV)/bin/python -m pytest -rs
-MEASURES := $(patsubst %,tests/cluster/test_%.py,ack_window demo network)
+MEASURES := $(patsubst %,tests/cluster/%.py,runtime/test_ack_window demo/test_demo demo/test_network)
 WIDE := $(patsubst %,tests/numerics/%.py,test_corpus graph/test_cut_corpus passes/test_rewrites)
 FAULT_STEPS ?= 500
 SEED ?= 1

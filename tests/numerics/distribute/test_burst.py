@@ -69,7 +69,7 @@ def stepped(name: str, plan: Callable[[Any], Plan | None], samples: int = BATCH)
 
 @pytest.mark.parametrize("name", MODELS)
 def test_on_one_device_a_step_is_the_same_to_the_bit(name: str) -> None:
-    """On several: tests/cluster/test_burst.py."""
+    """On several: tests/cluster/keras/test_burst.py."""
     loss, wanted, state = stepped(name, lambda model: None)
     found_loss, found, found_state = stepped(name, lambda model: plan_of(places(model, "one")))
     assert found_loss == loss

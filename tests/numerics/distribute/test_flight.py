@@ -1,4 +1,4 @@
-"""Steps under way on workers that do not answer. No server runs; tests/cluster/test_keras_fit.py has some."""
+"""Steps under way on workers that do not answer. No server runs; tests/cluster/keras/test_keras_fit.py has some."""
 
 import threading
 import time

@@ -1,4 +1,7 @@
-"""Workers that hold tables: who may be one. Their exchange is in tests/cluster/test_embedding_on_workers.py."""
+"""Workers that hold tables: who may be one.
+
+Their exchange is in tests/cluster/embedding/test_embedding_on_workers.py.
+"""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
