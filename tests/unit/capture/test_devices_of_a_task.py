@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.coordinated import Function
 from tests.graphs import SERVERS, WORKER, Builder, by_name
+from tests.unit.coordinated import Function
 from tfwave.capture.function import FunctionGraph, cut_function
 from tfwave.capture.plan import plan_function
 from tfwave.capture.worker_trace import TaskTrace, function_costs

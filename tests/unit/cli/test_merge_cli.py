@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.containers import save, some_model
-from tests.merged import job
 from tests.unit.conftest import Command
+from tests.unit.merged import job
 from tfwave.graph.load import load_graph
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.golden.kept import unpack
-from tests.reports import run_on_disk
 from tests.unit.conftest import Command
+from tests.unit.reports import run_on_disk
 
 WIDTH = 80
 BORDERS = ("┏", "┃", "┡", "│", "└")

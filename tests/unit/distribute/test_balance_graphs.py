@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.balanced import traced
 from tests.bundles import SERVER, small_bundle
 from tests.graphs import SERVERS, WORKER, Builder, random_job
+from tests.unit.balanced import traced
 from tests.unit.conftest import Command
 from tfwave.balance.holdings import Holdings
 from tfwave.balance.load import ServerLoad, server_load

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.coordinated import Closure, Coordinator, Function
+from tests.unit.coordinated import Closure, Coordinator, Function
 from tfwave.errors import EnvironmentUnsupported
 from tfwave.runtime.coordinator import StepRun, watched
 

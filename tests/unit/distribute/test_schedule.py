@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.controlled import FakeHook
-from tests.coordinated import Closure, Coordinator, Function
 from tests.graphs import SERVERS, WORKER
 from tests.plans import plan_by_hand
+from tests.unit.coordinated import Closure, Coordinator, Function
 from tfwave.distribute import enforcement, judge, run, scheduled_function
 from tfwave.distribute.schedule import Schedule
 from tfwave.distribute.servers import Servers

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.merged import item, job, node_of
 from tests.rewrites import in_order
+from tests.unit.merged import item, job, node_of
 from tfwave.errors import GraphError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.load import parse_graph

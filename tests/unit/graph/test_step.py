@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.merged import FETCHES, job
+from tests.unit.merged import FETCHES, job
 from tfwave.errors import GraphError
 from tfwave.graph.step import step_of
 

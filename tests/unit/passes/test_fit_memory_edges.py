@@ -7,8 +7,8 @@ import pytest
 from grappler_passes.fit_memory import FitMemory
 from grappler_passes.offload import Offload
 from grappler_passes.recompute import Recompute
-from tests.fitted import AGAIN, STASHED, plan, step
 from tests.rewrites import check_rewrite
+from tests.unit.passes.fitted import AGAIN, STASHED, plan, step
 from tfwave.errors import PassError
 from tfwave.graph.item import GraphItem
 from tfwave.passes.base import PassResult

@@ -4,8 +4,8 @@ import networkx as nx
 import pytest
 
 from grappler_passes.counter_barrier import CounterBarrier
-from tests.merged import FETCHES, item, job, plan_of, planned
 from tests.rewrites import check_rewrite, edges, graph_bytes
+from tests.unit.merged import FETCHES, item, job, plan_of, planned
 from tfwave.errors import PassError, PlanError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.merge import merge

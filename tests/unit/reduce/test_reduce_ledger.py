@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.reduce_member import MOST_STEPS
+from tests.unit.reduce.reduce_member import MOST_STEPS
 from tfwave.reduce.service import Coordinator
 
 SLOTS = 5
@@ -27,7 +27,7 @@ class Process:
     def __init__(self, **given: Any) -> None:
         self.slot: int = given["slot"]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.reduce_member", json.dumps({"slots": SLOTS, **given})],
+            [sys.executable, "-m", "tests.unit.reduce.reduce_member", json.dumps({"slots": SLOTS, **given})],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import simpy
 
-from tests.straggling import GroupOracle, Oracle
 from tests.unit.conftest import Command
+from tests.unit.reduce.straggling import GroupOracle, Oracle
 from tests.unit.reduce.test_stragglers import check_reduces
 from tfwave.cost.analytic import LinkModel
 from tfwave.stragglers.forecast import Forecast, exchange_seconds, forecast, judge, ring_seconds

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import simpy
 
-from tests.straggling import Oracle
 from tests.unit.conftest import Command
+from tests.unit.reduce.straggling import Oracle
 from tfwave.cost.analytic import LinkModel
 from tfwave.errors import CostError
 from tfwave.stragglers.forecast import Forecast, choose_terms, forecast, judge, ring_seconds

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.chromium import Page, chromium, opened
-from tests.reports import run_on_disk
 from tests.unit.cli.test_fit_cli import training
 from tests.unit.reduce.test_reduce_report import facts as reduce_page
 from tests.unit.reduce.test_reduce_report import record
+from tests.unit.report.chromium import Page, chromium, opened
 from tests.unit.report.test_report_page import hurtful_inputs
+from tests.unit.reports import run_on_disk
 from tfwave.bundle.bundle import save_bundle
 from tfwave.report.page.fill import write_facts, write_page
 from tfwave.report.page.given import read_given

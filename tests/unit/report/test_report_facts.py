@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.bundles import SIZES, small_bundle
-from tests.reports import PULLS, RANKS, SECONDS, run_on_disk, with_ops
 from tests.unit.cli.test_fit_cli import MIB, training
 from tests.unit.conftest import Command
+from tests.unit.reports import PULLS, RANKS, SECONDS, run_on_disk, with_ops
 from tfwave.bundle.bundle import save_bundle
 from tfwave.errors import BundleError, PlanError
 from tfwave.plan.discipline import Discipline

@@ -12,8 +12,8 @@ import pytest
 
 import tfwave.report.page
 from tests.bundles import small_bundle
-from tests.reports import HURTFUL, PULLS, run_on_disk, with_ops
 from tests.unit.conftest import Command
+from tests.unit.reports import HURTFUL, PULLS, run_on_disk, with_ops
 from tfwave.bundle.bundle import save_bundle
 from tfwave.plan.io import load_plan, save_plan
 from tfwave.plan.placement import Placement

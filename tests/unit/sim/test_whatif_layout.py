@@ -5,9 +5,9 @@ from collections import defaultdict
 
 import pytest
 
-from tests.balanced import traced
 from tests.bundles import SERVER, small_bundle, small_graphs
 from tests.graphs import SERVERS, WORKER, Builder, random_job
+from tests.unit.balanced import traced
 from tfwave.errors import GraphError
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import find_transfers

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.balanced import traced
 from tests.bundles import BYTES_PER_SECOND, LATENCY_SECONDS, SERVER, SIZES, small_bundle
 from tests.graphs import WORKER, Builder, by_name
+from tests.unit.balanced import traced
 from tfwave.bundle.cards import card_of, traced_network
 from tfwave.bundle.costs import bundle_costs, bundle_network
 from tfwave.bundle.links import channel_links

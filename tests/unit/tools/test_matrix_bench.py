@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.plans import plan_by_hand
-from tests.shown import assert_shown
+from tests.unit.tools.shown import assert_shown
 from tfwave.graph.names import Channel
 from tfwave.plan.plan import Plan, Predicted
 from tools.bench.record import RECORDS

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.pages import text_of
-from tests.shown import assert_shown
+from tests.unit.tools.shown import assert_shown
 from tools.bench import record
 from tools.bench.session import Session
 from tools.bench.view import Forecast, View

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.shown import assert_shown
+from tests.unit.tools.shown import assert_shown
 from tools.bench.memory.stream import against, binding_limit
 from tools.bench.memory.stream_jobs import RATES, SEARCHED, WAYS, trainings
 

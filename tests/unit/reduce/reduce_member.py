@@ -1,4 +1,4 @@
-"""A process that keeps a ledger: `python -m tests.reduce_member JSON`, for tests of reduces with real processes.
+"""A process that keeps a ledger, for tests of reduces: `python -m tests.unit.reduce.reduce_member JSON`.
 
 Its gradient of step j has the number j + 1 in the place of its own for step j, and zeros. It goes on until its
 standard input ends, and then prints the sum of all updates that it applied, as hexadecimal bytes.
