@@ -10,8 +10,8 @@ PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo 
 TF ?=
 VENV := .venv$(TF:%=-%)
 PYTEST := $(VENV)/bin/python -m pytest -rs
-MEASURES := $(patsubst %,tests/cluster/test_%.py,ack_window demo network)
-WIDE := $(patsubst %,tests/numerics/test_%.py,corpus cut_corpus rewrites)
+MEASURES := $(patsubst %,tests/cluster/%.py,runtime/test_ack_window demo/test_demo demo/test_network)
+WIDE := $(patsubst %,tests/numerics/%.py,test_corpus graph/test_cut_corpus passes/test_rewrites)
 FAULT_STEPS ?= 500
 SEED ?= 1
 SEEDS ?= 1000000
@@ -51,7 +51,7 @@ test-long: .venv/.ready ## run the tests of large networks at their full width
 
 fuzz: .venv/.ready ## a million tensors under sanitizers, then SEEDS of damaged input, at most MINUTES (60) of them
 	@echo '== pytest: storms of a million hand-offs'
-	@TFWAVE_TEST_HAND_OFFS=1000000 TFWAVE_TEST_SEED=$(SEED) $(PYTEST) tests/unit/test_storm.py
+	@TFWAVE_TEST_HAND_OFFS=1000000 TFWAVE_TEST_SEED=$(SEED) $(PYTEST) tests/unit/native/test_storm.py
 	@echo '== pytest: what peers say to the native library'
 	@TFWAVE_TEST_ROUNDS=100000 TFWAVE_TEST_SEED=$(SEED) $(PYTEST) tests/fuzz/test_native_peers.py
 	@echo '== fuzz'

@@ -1,4 +1,4 @@
-"""Logs of hand-offs, held against what the models of tests/unit/protocols allow."""
+"""Logs of hand-offs, held against what the models of tests/unit/native/protocols allow."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby

@@ -75,7 +75,9 @@ class Job:
 
     def start_chief(self, scenario: str, **arguments: Any) -> Process:
         variables = {"TF_CONFIG": self.tf_config("chief", 0)}
-        return start_chief("tests.cluster.chiefs", scenario, json.dumps(arguments), variables=variables)
+        return start_chief(
+            "tests.cluster.distribute.chiefs", scenario, json.dumps(arguments), variables=variables
+        )
 
 
 @contextlib.contextmanager

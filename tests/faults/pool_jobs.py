@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.numerics.colocated_jobs import BATCH, Trained, batches, losses
+from tests.numerics.colocate.colocated_jobs import BATCH, Trained, batches, losses
 from tfwave.colocate import Handle, Job, Pool
 from tfwave.runtime.pool import pool_in_use, pool_limit
 

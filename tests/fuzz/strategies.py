@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from tests.fuzz.damage import damaged
 from tests.graphs import SERVERS, WORKER, random_job
 from tests.uncut import random_uncut
-from tests.unit.test_functions import branch, call, graph_of, identity, loop
+from tests.unit.graph.test_functions import branch, call, graph_of, identity, loop
 from tfwave.graph import marks
 from tfwave.graph.names import Channel
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, AttrValue, GraphDef, NodeDef

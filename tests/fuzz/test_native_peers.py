@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.native_program import ORDER, assert_holds, needs_compiler
+from tests.unit.native.native_program import ORDER, assert_holds, needs_compiler
 
 SOURCES = ("exchange/*.cc", *ORDER)
 HERE = Path(__file__).parent

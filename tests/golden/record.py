@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.golden.kept import keep_steps, pack_bundle, pack_graph
 from tests.numerics.corpus import load
 from tests.numerics.corpus.places import Places, set_up
-from tests.numerics.partitioned import partitioned
+from tests.numerics.waves.partitioned import partitioned
 from tfwave import Bundle, GraphItem, load_bundle
 from tfwave.bundle.bundle import save_bundle
 from tfwave.demo.network import NamespaceNetwork
@@ -38,7 +38,7 @@ FUNCTIONS = (
 )
 PARTITIONS = 3
 ALONE = ("resnet", "gru")
-"""Models of `tests.numerics.memory_models` that are captured for their memory."""
+"""Models of `tests.numerics.memory.memory_models` that are captured for their memory."""
 JOBS = (("bert", "training", 2e8), ("vgg", "inference", 1e9))
 """Models that are captured with their variables on servers, and the bits per second of each network card."""
 STEPS = 2
@@ -71,7 +71,7 @@ def _graphs() -> Iterator[tuple[str, GraphItem]]:
 
 def _capture_alone(model: str, folder: Path) -> None:
     """On one thread, so that it is known what the cores did for the job, whatever else they did."""
-    _run([], "tests.numerics.memory_job", model, str(folder / model), "1", "1")
+    _run([], "tests.numerics.memory.memory_job", model, str(folder / model), "1", "1")
     captured = load_bundle(folder / model / "1")
     _keep(captured, folder / f"{model}_alone", [step.seconds for step in captured.manifest.steps])
 

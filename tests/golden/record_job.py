@@ -31,7 +31,7 @@ def _capture(v1: Any, target: str, model: str, kind: str, out: Path) -> None:
     graph = v1.Graph()
     with graph.as_default():
         with v1.device(placement):
-            built = import_module("tests.numerics.memory_models").build(model, BATCHES)
+            built = import_module("tests.numerics.memory.memory_models").build(model, BATCHES)
         init = v1.global_variables_initializer()
     with v1.Session(target, graph=graph) as session:
         session.run(init)

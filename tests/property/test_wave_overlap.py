@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.test_wave_fit import chain, traced
+from tests.unit.waves.test_wave_fit import chain, traced
 from tests.waves import random_step, step_of
 from tfwave.errors import PlanError
 from tfwave.memory.slots import room

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../unit/check.h"
+#include "../../unit/native/check.h"
 #include "exchange/all_to_all.h"
 #include "order/hand_off_log.h"
 #include "order/pacer.h"

@@ -1,0 +1,55 @@
+"""tfwave.embedding on real servers and a worker, scheduled by TensorFlow's coordinator."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.chief_cluster import ChiefCluster, running
+
+SCENARIOS = "tests.cluster.embedding.embedding_scenarios"
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[ChiefCluster]:
+    """Two servers and a worker."""
+    with running(SCENARIOS, 1) as cluster:
+        yield cluster
+
+
+def test_staged_steps_give_the_bits_of_single_ones(alone: ChiefCluster) -> None:
+    facts = alone.chief.run("equal")
+    assert facts["staged"] == facts["single"]
+    assert len(facts["staged"]["losses"]) == 10
+    assert len(set(facts["staged"]["losses"])) > 5
+    assert [device.partition("/device")[0] for device in facts["devices"]] == [
+        "/job:ps/replica:0/task:0",
+        "/job:ps/replica:0/task:1",
+    ]
+
+
+@pytest.mark.parametrize(("steps", "pulls", "pushes"), [(1, 1, 1), (3, 5, 5)])
+def test_many_tables_travel_in_one_tensor_each_way(
+    alone: ChiefCluster, steps: int, pulls: int, pushes: int
+) -> None:
+    """Of each server: rows come early and late, gradients first and then, but at the ends of a call in one."""
+    assert alone.chief.run("transfers", steps=steps) == {"down": 2 * pulls, "up": 2 * pushes}
+
+
+def test_a_keras_model_trains_beside_a_table(alone: ChiefCluster) -> None:
+    facts = alone.chief.run("keras_model")
+    assert facts["staged"] == facts["single"]
+    assert len(set(facts["single"])) == 9
+
+
+def test_a_worker_that_is_killed_and_comes_back_goes_on(alone: ChiefCluster) -> None:
+    def replace() -> None:
+        alone.tasks["first"].kill()
+        alone.restart("first")
+
+    facts = alone.chief.run("loses_a_worker", replace)
+    assert facts == {"before": 8, "after": [True] * 8}
+
+
+def test_a_lost_server_ends_with_the_error_of_the_coordinator(alone: ChiefCluster) -> None:
+    said = alone.chief.run("loses_a_server", alone.tasks["servers"].kill)
+    assert said in ("UnavailableError", "AbortedError")

@@ -1,4 +1,0 @@
-"""Steps that get at state in every way that TensorFlow has, each as small as it can be."""
-
-from tests.numerics.access import others as others
-from tests.numerics.access import variables as variables

@@ -1,0 +1,254 @@
+"""Staged steps against the same training without tfwave: losses, tables and slots bit for bit.
+
+One test for each way in which pipelines of embeddings were seen to go wrong elsewhere: rows that change between
+their prefetch and their use, last batches that are not trained, an exception in the input, a batch of another size,
+evaluation between steps, a checkpoint in the middle.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.numerics.embedding.embedding_job import ROWS, SPEC, Job, Plain, batches, dataset, starts
+from tfwave.embedding import SGD, Adagrad, Table, staged
+from tfwave.errors import GraphError, TfwaveError
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
+
+STEPS = 3
+"""In a call."""
+
+
+def assert_same(job: Job, plain: Plain) -> None:
+    assert job.losses == plain.losses
+    assert job.state() == plain.state()
+
+
+def test_the_rest_of_a_batch_leaves_when_the_server_has_taken_the_first() -> None:
+    """A control edge from each server to what is sent to it, between each two batches."""
+    call = next(Job(STEPS).staged.calls(dataset(batches(STEPS))))
+    operations = call.function.get_concrete_function(*call.args).graph.get_operations()
+    devices = [
+        tf.DeviceSpec.from_string(before.device).device_index
+        for op in operations
+        if op.type == "Identity" and not op.device
+        for before in op.control_inputs
+    ]
+    waits = [device for device in devices if device is not None]
+    assert sorted(waits) == [1] * (STEPS - 1) + [2] * (STEPS - 1)
+
+
+def test_200_staged_steps_give_the_bits_of_one_after_the_other() -> None:
+    """Ids repeat in a batch and in the next ones, some batches have none, and most items never come."""
+    job, plain = Job(STEPS), Plain()
+    job.train(batches(200))
+    plain.train(batches(200))
+    assert_same(job, plain)
+    moved = job.tables["items"].module.rows.numpy() != starts()["items"]
+    assert moved[:12].all()
+    assert not moved[12:].any()
+
+
+def test_a_step_a_call_gives_the_same_bits() -> None:
+    job, plain = Job(1), Plain()
+    job.train(batches(12))
+    plain.train(batches(12))
+    assert_same(job, plain)
+
+
+@pytest.mark.parametrize(("steps", "old"), [(STEPS, 1), (5, 3), (STEPS, 2)])
+def test_stale_rows_are_so_many_updates_old(steps: int, old: int) -> None:
+    """But those that a call begins with."""
+    job, plain, exact = Job(steps, staleness=old), Plain(steps, old=old), Plain()
+    for trained in (job, plain, exact):
+        trained.train(batches(40))
+    assert_same(job, plain)
+    assert job.losses != exact.losses
+
+
+@pytest.mark.parametrize("count", [1, 4, 6])
+def test_the_last_batches_are_trained(count: int) -> None:
+    job, plain = Job(STEPS), Plain()
+    job.train(batches(count))
+    plain.train(batches(count))
+    assert len(job.losses) == count
+    assert_same(job, plain)
+
+
+def test_an_empty_dataset_gives_no_call() -> None:
+    assert list(Job(STEPS).staged.calls(dataset([]))) == []
+
+
+@pytest.mark.parametrize("good", [0, 3, 5])
+def test_an_exception_in_the_input_comes_behind_the_batches_before_it(good: int) -> None:
+    job, plain = Job(STEPS), Plain()
+    found = [*batches(good), ValueError("a broken record"), *batches(3)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a broken record"):
+        job.train(found)
+    plain.train(batches(good))
+    assert_same(job, plain)
+
+
+def test_an_id_without_a_row_is_refused_before_its_batch_is_trained() -> None:
+    job, plain = Job(STEPS), Plain()
+    found = batches(8)
+    found[6][0]["items"][0] = 40
+    with pytest.raises(TfwaveError, match="table 'items' has rows 0 to 39, and a batch asks for 40"):
+        job.train(found)
+    plain.train(found[:6])
+    assert_same(job, plain)
+
+
+def test_between_calls_the_tables_are_up_to_date() -> None:
+    job, plain = Job(STEPS), Plain()
+    done = 0
+    for call in job.staged.calls(dataset(batches(10))):
+        job.take(call)
+        plain.train(batches(10)[done : done + call.steps])
+        done += call.steps
+        looked_up = tf.nn.embedding_lookup(job.users, tf.range(ROWS["users"]))
+        assert looked_up.numpy().tobytes() == plain.state()["users"]
+        assert_same(job, plain)
+
+
+def test_a_checkpoint_between_calls_goes_on_where_it_was(tmp_path: Path) -> None:
+    whole, first, second = Job(STEPS), Job(STEPS), Job(STEPS)
+    whole.train(batches(11))
+
+    def checkpoint(job: Job) -> Any:
+        tables = {name: table.module for name, table in job.tables.items()}
+        return tf.train.Checkpoint(weight=job.weight, **tables)
+
+    calls = first.staged.calls(dataset(batches(11)))
+    call = next(calls)
+    first.take(call)
+    saved = checkpoint(first).save(str(tmp_path / "kept"))
+    next(calls)  # prepared, and never run
+    checkpoint(second).restore(saved).assert_consumed()
+    for call in second.staged.calls(dataset(batches(11)).skip(len(first.losses))):
+        second.take(call)
+    assert first.losses + second.losses == whole.losses
+    assert second.state() == whole.state()
+
+
+def test_a_checkpoint_has_plain_variables_of_the_whole_shape(tmp_path: Path) -> None:
+    job = Job(STEPS)
+    job.train(batches(4))
+    saved = tf.train.Checkpoint(users=job.tables["users"].module, items=job.tables["items"].module).save(
+        str(tmp_path / "kept")
+    )
+    whole = tf.Module()
+    whole.rows = tf.Variable(tf.zeros([9, 4]))
+    items = tf.Module()
+    items.rows, items.accumulator = tf.Variable(tf.zeros([40, 4])), tf.Variable(tf.zeros([40, 4]))
+    tf.train.Checkpoint(users=whole, items=items).restore(saved).assert_consumed()
+    assert whole.rows.numpy().tobytes() == job.state()["users"]
+    assert items.rows.numpy().tobytes() == job.state()["items"]
+    assert items.accumulator.numpy().tobytes() == job.state()["items slot"]
+
+
+def test_a_table_is_exported_by_stock_means(tmp_path: Path) -> None:
+    job = Job(STEPS)
+    job.train(batches(4))
+    exported = tf.Module()
+    exported.users, exported.items = job.users, job.tables["items"].module.rows
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
+    def look_up(ids: Any) -> Any:
+        return tf.nn.embedding_lookup(exported.users, ids), tf.gather(exported.items, ids)
+
+    exported.look_up = look_up
+    tf.saved_model.save(exported, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    users, items = loaded.look_up(tf.range(9))
+    assert users.numpy().tobytes() == job.state()["users"]
+    assert items.numpy().tobytes() == job.state()["items"][: 9 * 4 * 4]
+
+
+def small(optimizer: Any = None) -> Table:
+    return Table(tf.Variable(tf.ones([4, 2]), name="small"), optimizer or SGD(0.1))
+
+
+def numbers(count: int = 2) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensors(({"t": [0, 1]}, 1.0)).repeat(count)
+
+
+def wrong_step(embedded: Any, batch: Any) -> Any:
+    return batch, embedded["t"]
+
+
+def unwatched(embedded: Any, batch: Any) -> Any:
+    return batch, dict.fromkeys(embedded)
+
+
+def same_draws(embedded: Any, batch: Any) -> Any:
+    return tf.random.uniform([], seed=1) * batch, embedded
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "message"),
+    [
+        (wrong_step, TfwaveError, "must return its result and a dict of gradients by table, of t"),
+        (unwatched, TfwaveError, "does not depend on the rows of table 't': call tape.watch"),
+        (same_draws, GraphError, "is given a seed, and would draw the same numbers"),
+    ],
+)
+def test_a_step_that_cannot_be_staged_is_refused(step: Any, error: type[Exception], message: str) -> None:
+    call = next(staged(step, {"t": small()}, steps=2).calls(numbers()))
+    with pytest.raises(error, match=message):
+        call.function(*call.args)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: tf.data.Dataset.from_tensors({"t": [0]}), "must have pairs"),
+        (
+            lambda: tf.data.Dataset.from_tensors(({"other": [0]}, 1.0)),
+            "has ids for other, and the tables are t",
+        ),
+        (lambda: tf.data.Dataset.from_tensors(({"t": [0.0]}, 1.0)), "must be a tensor of integers"),
+        (lambda: [1, 2], "must have pairs"),
+    ],
+)
+def test_other_datasets_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(TfwaveError, match=message):
+        next(staged(wrong_step, {"t": small()}).calls(make()))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Table(tf.Variable([1.0]), SGD(1)), r"float32 of shape \(1,\), and a table is"),
+        (lambda: Table(tf.Variable([[1]]), SGD(1)), "is int32 of shape"),
+        (lambda: SGD(-1), "rate must be >= 0, not -1"),
+        (lambda: Adagrad(0.1, float("nan")), "initial_accumulator must be >= 0, not nan"),
+        (
+            lambda: staged(wrong_step, {"t": small()}, steps=3, staleness=3),
+            "can be 0 to 2 updates old, not 3",
+        ),
+        (lambda: staged(wrong_step, {"t": small()}, steps=0), "cannot make 0 steps"),
+        (lambda: staged(wrong_step, {}), "there is no table"),
+        (lambda: staged(wrong_step, dict.fromkeys("ab", small())), "'a' and 'b' have the same variable"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(TfwaveError, match=message):
+        make()
+
+
+def test_ids_and_batches_keep_their_static_shapes() -> None:
+    seen: list[Any] = []
+
+    def step(embedded: Any, batch: Any) -> Any:
+        seen.append((embedded["users"].shape.rank, embedded["users"].shape[-1], batch.shape.rank))
+        return tf.size(batch), embedded
+
+    job = Job(STEPS)
+    call = next(staged(step, job.tables).calls(dataset(batches(1))))
+    assert SPEC[1].shape.rank == 1
+    assert [np.asarray(size) for size in call.function(*call.args)] == [3]
+    assert seen == [(3, 4, 1)]

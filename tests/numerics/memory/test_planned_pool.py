@@ -1,0 +1,75 @@
+"""A pool of the CPU in which a step's buffers lie as planned, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("planned")
+    command = [sys.executable, "-m", "tests.numerics.memory.planned_pool_job", str(folder)]
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_planned_step_lies_where_the_plan_says(told: dict[str, Any]) -> None:
+    planned = told["planned"]
+    assert planned["equal"]
+    assert planned["share"] > 0.98
+    assert planned["pool"] <= 1.05 * planned["peak"]
+    assert planned["reach"] <= planned["region"] == told["region"]
+    assert planned["live"] == 0
+
+
+def test_a_step_of_another_graph_lies_elsewhere(told: dict[str, Any]) -> None:
+    other = told["other"]
+    assert other["equal"]
+    assert (other["served"], other["conflicts"]) == (0, 0)
+    assert other["unknown"] > 0
+
+
+def test_two_steps_at_once_share_no_byte(told: dict[str, Any]) -> None:
+    threads = told["threads"]
+    assert threads["equal"]
+    assert threads["served"] > 0
+    assert threads["live"] == 0
+
+
+def test_a_plan_that_has_all_in_one_place_spoils_nothing(told: dict[str, Any]) -> None:
+    colliding = told["colliding"]
+    assert colliding["equal"]
+    assert colliding["conflicts"] > 0
+
+
+def test_another_plan_waits_until_nothing_is_held(told: dict[str, Any]) -> None:
+    held = told["held"]
+    assert held["served"] == 1
+    assert held["said"] == (
+        "1 buffers of the plan before are still held: end its steps, and free what they gave"
+    )
+    assert held["kept"] == [1, float(1 << 18), 1 << 20]
+    assert held["after"] == [0, 0]
+    assert held["then"] == ""
+
+
+def test_a_region_beyond_the_pool_is_refused(told: dict[str, Any]) -> None:
+    assert "the pool has not 68719476736 bytes in one piece for the plan" in told["too large"]
+
+
+def test_without_a_plan_all_lies_elsewhere(told: dict[str, Any]) -> None:
+    assert told["removed"]["equal"]
+    assert told["removed"]["region"] == 0

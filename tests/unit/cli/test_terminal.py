@@ -1,0 +1,56 @@
+"""What commands print into a pipe: tables that hold at 80 columns, without colour."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.golden.kept import unpack
+from tests.unit.conftest import Command
+from tests.unit.reports import run_on_disk
+
+WIDTH = 80
+BORDERS = ("┏", "┃", "┡", "│", "└")
+HEADS = r"┓\n(.+?)\n┡"
+COMMANDS = (
+    "inspect bert_training",
+    "plan bert_training",
+    "simulate bert_training --sweep bandwidth=100mbit,10gbit --sweep workers=1,4",
+    "balance bert_training",
+    "memory resnet_alone --top 5",
+    "fit resnet_alone --memory 60MiB",
+    "colocate gru_alone resnet_alone --memory 128MiB",
+    "conformance run",
+)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captures of real jobs, with names as long as they come, and a run."""
+    place = tmp_path_factory.mktemp("inputs")
+    unpack(place)
+    (place / "run").mkdir()
+    run_on_disk(place / "run")
+    return place
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_tables_hold_at_80_columns_under_headings_and_without_colour(
+    line: str, tfwave: Command, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(inputs)
+    for name, value in (("TERM", "xterm-256color"), ("COLORTERM", "truecolor"), ("COLUMNS", str(WIDTH))):
+        monkeypatch.setenv(name, value)
+    out = tfwave(*line.split()).out
+    rows = [text for text in out.splitlines() if text[:1] in BORDERS]
+    assert len(rows) > 3
+    assert max(map(len, rows)) <= WIDTH
+    assert "…" not in "".join(rows)
+    assert "\x1b" not in out
+    assert all(heading.strip() for table in re.findall(HEADS, out, re.DOTALL) for heading in headings(table))
+
+
+def headings(table: str) -> list[str]:
+    """Of each column, from all lines that they take."""
+    lines = [text.strip("┃").split("┃") for text in table.splitlines()]
+    return ["".join(parts) for parts in zip(*lines, strict=True)]

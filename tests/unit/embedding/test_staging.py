@@ -1,0 +1,278 @@
+"""Staged steps before the run: what is counted, forecast, chosen and said; by hand, and beside what ran."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tests.staged import captured, whole
+from tfwave.cli.app import app
+from tfwave.errors import CostError, PlanError
+from tfwave.plan.io import load_plan
+from tfwave.staging.capture import Capture, CapturedTable, Part, packed, read_capture, write_capture
+from tfwave.staging.choice import Forecaster, plan_embeddings
+from tfwave.staging.counts import Counted, Load
+from tfwave.staging.forecast import Links
+from tools.bench.embeddings.embedding_chief import CARDINALITIES, zipf
+from tools.bench.interleaved import ETHERNET_SHARE
+
+RESULTS = Path(__file__).resolve().parents[3] / "tools" / "bench" / "results" / "embedding.json"
+SERVER_SECONDS = 0.008
+"""Of the recorded steps: not measured there."""
+
+
+def small(**times: float) -> Capture:
+    """Two tables of rows of 16 and 8 bytes on two servers; batches of a few rows, half of them repeated."""
+    tables = (whole("a", 100, 4), whole("b", 50, 2, server=1, slots=0))
+    batches = [{"a": [k, k + 1, k + 1], "b": [7, k]} for k in range(4)]
+    seconds = {"step": 0.04, "server": 0.01} | times
+    return captured(tables, batches, (seconds["step"], seconds["server"]))
+
+
+def test_the_rows_of_a_call_are_counted_by_hand() -> None:
+    first, second = Counted(small()).loads(range(2), 0)
+    assert first.asked == Load(16, 8, 4)  # rows 0 and 1 of a, and 0 and 7 of b, 4 bytes each
+    assert (first.early, first.late) == (Load(2 * 16 + 2 * 8, 32, 4), Load(0, 0, 0))
+    assert (first.first, first.rest) == (Load(16 + 8, 16, 2), Load(16 + 8, 16, 2))
+    assert (second.early, second.late) == (Load(16 + 8, 16, 2), Load(16 + 8, 16, 2))
+    assert (second.first.rows, second.rest.rows) == (0, 4)
+
+
+def test_kept_rows_come_once_with_their_slots_and_gradients_leave_as_ever() -> None:
+    counted = Counted(small())
+    batches = counted.loads(range(4), 8)
+    assert [own.new.rows for own in batches] == [1, 0, 0, 0]  # row 7 of b, which all batches have
+    assert sum(own.late.rows for own in batches) == 3
+    roomy = counted.loads(range(4), 10**6)
+    assert [own.new.total for own in roomy] == [32 + 8, 32, 32, 0]
+    assert all(own.late.rows == own.first.rows == 0 and own.rest.rows == 4 for own in roomy)
+    assert counted.table_bytes == 100 * 4 * 4 * 2 + 50 * 2 * 4
+
+
+def test_parts_are_counted_on_their_servers() -> None:
+    halves = (Part(rows=6, columns=4, server=0), Part(rows=4, columns=4, server=1))
+    by_rows = CapturedTable(name="a", layout="rows", parts=halves, slots=0)
+    batches = [{"a": [0, 5, 6]}, {"a": [9]}]
+    assert Counted(captured([by_rows], batches)).loads(range(2), 0)[0].early == Load(48, 32, 3)
+    sides = (Part(rows=10, columns=1, server=0), Part(rows=10, columns=3, server=1))
+    by_columns = CapturedTable(name="a", layout="columns", parts=sides, slots=0)
+    own = Counted(captured([by_columns], batches)).loads(range(2), 0)[0]
+    assert (own.early, own.asked) == (Load(48, 36, 3), Load(24, 12, 3))
+    assert Counted(captured([by_columns], batches)).stock[0] == Load(48, 36, 3)
+
+
+def test_a_step_by_itself_is_forecast_by_hand() -> None:
+    """Rows of two servers come at once on one link: 16 bytes asked, 48 there and 48 back; three latencies."""
+    capture = small()
+    links = Links(bandwidth=1000, latency=0.5)
+    assert Forecaster(capture, links).unique() == pytest.approx(0.112 + 3 * 0.5 + 0.04)
+    stock = 0.04 + 3 * 0.5 + (5 * 4 + 2 * (3 * 16 + 2 * 8)) / 1000
+    assert Forecaster(capture, links).stock() == pytest.approx(stock)
+
+
+def test_two_staged_steps_are_forecast_by_hand() -> None:
+    """Behind the first batch its repeated rows leave, and come back; the cold ones of the second came before."""
+    capture = captured([whole("a", 10, 25)], [{"a": [0, 1]}, {"a": [1, 2]}], (2.0, 0.5))
+    found = Forecaster(capture, Links(bandwidth=100))
+    asked, row, work, server = 2 * 0.08, 1.0, 1.5, 0.25
+    begun = asked + 2 * row
+    repeated = begun + work + row + server + row
+    exact = repeated + work + 2 * row + 2 * server
+    assert found.staged(0, 0, 2).seconds == pytest.approx(exact / 2)
+    together = begun + work + 2 * (row + server) + row + work + 2 * (row + server)
+    assert found.staged(0, 0, 2, apart=False).seconds == pytest.approx(together / 2)
+    stale = begun + 2 * row + work + 2 * row + 2 * server
+    assert found.staged(1, 0, 2).seconds == pytest.approx(stale / 2)
+    assert found.staged(0, 0, 2).floor == pytest.approx((2 * work + 2 * row) / 2)
+    assert (found.repeated_share, found.wire_seconds) == (0.5, 2.0)
+
+
+def test_workers_share_the_servers() -> None:
+    """One worker's link is the narrow one, of three workers that of a server."""
+    times = Forecaster(small(), Links(1000, 0, 1)), Forecaster(small(), Links(1000, 0, 3))
+    assert times[0].wire_seconds == pytest.approx(0.048)
+    assert times[1].wire_seconds == pytest.approx(3 * 0.032)
+    assert times[1].unique() < times[0].unique()
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[dict[str, Any]]:
+    return [run["result"] for run in json.loads(RESULTS.read_text())["runs"]]
+
+
+@pytest.fixture(scope="module")
+def capture_of_record(recorded: list[dict[str, Any]]) -> Capture:
+    """The bench's own batches; times are what the steps at 10 Gbit/s took beside the wire."""
+    (fast,) = [run for run in recorded if run["settings"]["rate"] == 1e10]
+    asked = fast["settings"]
+    rows = [min(cardinality, asked["most_rows"]) for cardinality in CARDINALITIES]
+    batches: list[dict[str, Any]] = []
+    for seed in range(asked["steps"]):
+        random = np.random.default_rng(seed)
+        batches.append({f"t{k}": zipf(random, count, asked["batch"]) for k, count in enumerate(rows)})
+    medians = {mode: own["median_seconds"] for mode, own in fast["modes"].items()}
+    wire = fast["wire_seconds_each_way"]
+    tables = [whole(f"t{k}", count, asked["width"]) for k, count in enumerate(rows)]
+    return captured(tables, batches, (medians["unique"] - 2 * wire, SERVER_SECONDS))
+
+
+@pytest.mark.parametrize(
+    ("rate", "most"),
+    [
+        (3e8, {"stock": 1, "unique": 7, "staged": 8, "stale": 16}),
+        (1e9, {"stock": 4, "unique": 7, "staged": 7, "stale": 16}),
+        (1e10, {"stock": 3, "unique": 2, "staged": 6, "stale": 4}),
+    ],
+)
+def test_forecasts_are_within_so_many_per_cent_of_recorded_steps(
+    rate: float, most: dict[str, float], recorded: list[dict[str, Any]], capture_of_record: Capture
+) -> None:
+    """Rows that are old are forecast too fast on slow links: there both directions are busy at once."""
+    (run,) = [run for run in recorded if run["settings"]["rate"] == rate]
+    found = Forecaster(capture_of_record, Links(rate / 8 * ETHERNET_SHARE))
+    assert len(found.counted.batches[0]) == run["rows"]
+    forecast = {
+        "stock": found.stock(),
+        "unique": found.unique(),
+        "staged": found.staged(0, 0, 8).seconds,
+        "stale": found.staged(1, 0, 8).seconds,
+    }
+    errors = {
+        mode: 100 * abs(seconds / run["modes"][mode]["median_seconds"] - 1)
+        for mode, seconds in forecast.items()
+    }
+    assert {mode: error for mode, error in errors.items() if error > most[mode]} == {}
+
+
+def test_the_plan_of_the_record_gains_and_says_how_much(capture_of_record: Capture) -> None:
+    plan = plan_embeddings(capture_of_record, Links(1e9 / 8))
+    assert (plan.steps, plan.staleness, plan.hot_bytes) == (8, 0, 0)
+    assert plan.priorities.pushes_apart
+    assert plan.bound_seconds < plan.seconds < plan.unique_seconds < plan.stock_seconds
+    assert plan.verdict.startswith("gain expected: 4.") or plan.verdict.startswith("gain expected: 3.")
+
+
+def test_where_the_worker_computes_no_gain_is_expected() -> None:
+    plan = plan_embeddings(small(step=0.99), Links(1e9))
+    assert plan.verdict.startswith(
+        "no gain expected: the worker computes for 980.00 ms of a stock step of 990.0"
+    )
+    assert plan.steps == 1
+
+
+def test_old_rows_and_kept_ones_are_taken_where_they_gain_only() -> None:
+    slow = Links(1000)
+    exact = plan_embeddings(small(), slow)
+    assert (exact.staleness, exact.hot_bytes, exact.alpha) == (0, 0, 0)
+    again = captured([whole("a", 100, 4, slots=0)], [{"a": [1, 2, 3]}] * 4)
+    kept = plan_embeddings(again, slow, room=400)
+    assert kept.hot_bytes == 50  # three rows of 16 bytes; less than three do not fit into less
+    assert kept.alpha == kept.hot_bytes / (kept.hot_bytes + kept.table_bytes)
+    assert plan_embeddings(small(step=0.5), slow, staleness=3).staleness == 1
+    fast = plan_embeddings(small(step=0.04, server=0.0), Links(1e12), staleness=3, room=4000)
+    assert (fast.staleness, fast.hot_bytes, fast.steps) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Links(0.0), "0 bytes/s"),
+        (lambda: Links(1.0, -1.0), "-1 s latency"),
+        (lambda: Links(1.0, 0.0, 0), "0 workers"),
+        (lambda: plan_embeddings(small(), Links(1.0), staleness=-1), "-1 updates old"),
+        (lambda: Forecaster(small(), Links(1.0)).staged(0, 0, 5), "4 batches were captured"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Any, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        make()
+
+
+def edited(**changes: Any) -> dict[str, Any]:
+    return json.loads(small().model_dump_json()) | changes
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        (edited(version=2), "has version 2, this tfwave reads 1"),
+        (edited(batches=[]), "batches"),
+        (edited(step_seconds="NaN"), "step_seconds"),
+        (edited(server_seconds=0.05), "servers take 0.05 s of steps of 0.04 s"),
+        (edited(tables=[edited()["tables"][0]] * 2), "a table twice"),
+        (
+            edited(batches=[{"ids": {"a": 1}, "rows": {"a": packed([1])}}] * 2),
+            "batch 0 .* no ids of the table 'b'",
+        ),
+    ],
+)
+def test_a_capture_that_cannot_be_is_refused(tmp_path: Path, document: dict[str, Any], says: str) -> None:
+    (tmp_path / "bad.json").write_text(json.dumps(document))
+    with pytest.raises(CostError, match=says) as caught:
+        read_capture(tmp_path / "bad.json")
+    assert "bad.json" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rows", [packed([1, 1]), packed([2, 1]), packed([-1]), packed([100]), packed(range(4)), "x"]
+)
+def test_rows_that_a_batch_cannot_have_are_refused(rows: str) -> None:
+    document = edited()
+    document["batches"][1]["rows"]["a"] = rows
+    with pytest.raises(CostError, match="rows"):
+        Capture.model_validate(document).check()
+
+
+def test_the_command_forecasts_and_writes_a_plan(tmp_path: Path) -> None:
+    file, plan = tmp_path / "capture.json", tmp_path / "plan.json"
+    write_capture(small(), file)
+    assert read_capture(file) == small()
+    line = [
+        "embeddings",
+        str(file),
+        "--bandwidth",
+        "8kbit",
+        "--latency",
+        "0",
+        "--room",
+        "4KB",
+        "-o",
+        str(plan),
+    ]
+    said = CliRunner().invoke(app, line)
+    assert said.exit_code == 0, said.output
+    found = load_plan(plan).embeddings
+    assert found == plan_embeddings(small(), Links(1000), room=4000)
+    assert "50% of a batch's rows are in the next one, too" in said.output
+    shown = CliRunner().invoke(app, ["inspect", "--plan", str(plan)]).output
+    assert found
+    assert f"{found.steps} steps a call, exact, repeated rows' gradients first; " in shown
+    assert found.verdict in shown.replace("\n", " ")
+    facts = json.loads(CliRunner().invoke(app, [*line, "--json"]).output)
+    assert facts["steps"]["planned"] == found.seconds
+    assert facts["wire_seconds_each_way"] == pytest.approx(0.048)
+    assert facts["plan"]["tables"][1] == {
+        "name": "b",
+        "rows": 50,
+        "columns": 2,
+        "layout": "whole",
+        "servers": [1],
+    }
+
+
+def test_plans_are_the_same_however_tables_come() -> None:
+    capture = small()
+    turned = capture.model_copy(update={"tables": capture.tables[::-1]})
+    plans = [plan_embeddings(own, Links(1000)) for own in (capture, turned)]
+    assert plans[0].tables == plans[1].tables
+    assert plans[0] == replace(plans[1], seconds=plans[0].seconds, bound_seconds=plans[0].bound_seconds)
+
+
+def test_tables_are_dealt_out_to_servers_in_turn() -> None:
+    dealt = small().dealt(3)
+    assert [part.server for table in dealt.tables for part in table.parts] == [0, 1]
+    assert [part.server for table in small().dealt(1).tables for part in table.parts] == [0, 0]

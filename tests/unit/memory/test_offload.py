@@ -1,0 +1,137 @@
+"""What is backward, what runs again, and what copies cost: small steps, reckoned by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.unit.cli.test_fit_cli import MIB, training
+from tfwave.offload.batch import largest_batch
+from tfwave.offload.captured import captured_step
+from tfwave.offload.chained import chained_ops
+from tfwave.offload.choice import COPY_BYTES_PER_SECOND, Choice
+from tfwave.offload.fit import least_limit
+from tfwave.offload.forecast import forecast
+from tfwave.offload.layout import Layout, Method
+from tfwave.offload.step import Buffer, Op, TrainingStep
+
+SIZE = 4_000_000
+COPIED = SIZE / COPY_BYTES_PER_SECOND
+
+
+def chain_step(seconds: float, *, updates_early: bool = False) -> TrainingStep:
+    """f0 writes a; f1 and f2 do something else; b0 to b2 do likewise, and b2 wants a."""
+    weight = frozenset([("VarHandleOp", "", "w")])
+    names = ("f0", "f1", "f2", "b0", "b1", "b2")
+    ops = tuple(
+        Op(name, seconds, SIZE if name == "b0" else 0, (n - 1,) if n else (), name[0] == "b")
+        for n, name in enumerate(names)
+    )
+    reading = replace(ops[0], reads=weight)
+    changing = replace(ops[4], changes=weight if updates_early else frozenset())
+    small = Buffer(("f1:0",), 8, (1,), (1, 2, 3, 4))
+    return TrainingStep(
+        "/cpu", (reading, *ops[1:4], changing, ops[5]), (Buffer(("a:0",), SIZE, (0,), (0, 5)), small), 0
+    )
+
+
+def offloaded(step: TrainingStep, lead: int) -> Choice:
+    return Choice.all_of(Layout.of(step, tuple(range(6)), lead), Method.OFFLOAD)
+
+
+def test_backward_is_what_descends_from_the_gradient_of_the_loss() -> None:
+    """Not the mask, which is made of activations alone."""
+    step = captured_step(training(8)).step
+    assert {op.node for op in step.ops if op.is_backward} == {"dloss", "db", "da", "g", "update"}
+
+
+def test_copies_that_hide_behind_compute_cost_nothing() -> None:
+    found = forecast(offloaded(chain_step(10 * COPIED), 0), SIZE + 8)
+    assert (found.extra_seconds, found.peak) == (0, SIZE + 8)
+    (move,) = found.moves
+    assert (move.left, move.gone, move.back) == (0, 2, 4)
+
+
+def test_a_copy_that_nothing_hides_is_waited_for() -> None:
+    assert forecast(offloaded(chain_step(0.0), 0), SIZE + 8).extra_seconds == pytest.approx(2 * COPIED)
+
+
+def test_where_there_is_room_a_copy_back_begins_earlier() -> None:
+    (move,) = forecast(offloaded(chain_step(COPIED), 0), 2 * SIZE + 8).moves
+    assert move.back == 2
+
+
+def test_nothing_runs_again_once_its_variables_are_updated() -> None:
+    chains = [
+        Layout.of(chain_step(1.0, updates_early=early), tuple(range(6)), 0).candidates[0].chain
+        for early in (False, True)
+    ]
+    assert chains[0] is not None
+    assert (chains[0].ops, chains[0].seconds) == ((0,), 1.0)
+    assert chains[1] is None
+
+
+def test_what_is_made_again_is_free_in_between() -> None:
+    layout = Layout.of(chain_step(1.0), tuple(range(6)), 3)
+    held = Choice(layout, np.array([Method.RECOMPUTE])).held
+    assert held.tolist() == [SIZE, 8, 8, SIZE + 8, 8, SIZE]
+
+
+def test_the_least_limit_is_the_largest_piece_that_nothing_helps() -> None:
+    assert least_limit(chain_step(1.0)) == SIZE + 8
+
+
+def test_scratch_does_not_grow_with_the_batch_unless_two_captures_say_so() -> None:
+    step = chain_step(1.0)
+    alone = largest_batch(step, 4 * SIZE + 16)
+    assert alone.plain == pytest.approx(3, rel=1e-4)
+    assert alone.fitted == pytest.approx(4, rel=1e-4)
+    twice = replace(
+        step,
+        ops=tuple(replace(op, scratch=2 * op.scratch) for op in step.ops),
+        buffers=tuple(replace(b, bytes=2 * b.bytes) for b in step.buffers),
+    )
+    assert largest_batch(step, 4 * SIZE + 16, twice).plain == pytest.approx(2, rel=1e-4)
+
+
+def test_a_captured_step_holds_what_its_profile_says() -> None:
+    step = captured_step(training(8)).step
+    assert Layout.of(step, tuple(range(len(step.ops))), 3).peak == pytest.approx(40 * MIB, abs=64)
+
+
+def test_an_op_waits_until_a_copy_has_made_room() -> None:
+    step = chain_step(10 * COPIED)
+    step = replace(step, ops=(*(replace(op, seconds=0.0) for op in step.ops[:3]), *step.ops[3:]))
+    found = forecast(offloaded(step, 0), SIZE + 8)
+    assert found.extra_seconds == pytest.approx(COPIED)
+    assert found.moves[0].gone == 3
+
+
+def test_what_has_been_overwritten_is_made_again_too() -> None:
+    """f1 reads a as f0 wrote it, before f2 goes on in it."""
+    ops = tuple(
+        Op(name, 1.0, 0, (n - 1,) if n else (), name[0] == "b")
+        for n, name in enumerate(("f0", "f1", "f2", "f3", "b0", "b1"))
+    )
+    a = Buffer(("f0:0", "f2:0"), SIZE, (0, 2), (0, 1, 2, 3, 5))
+    c = Buffer(("f1:0",), SIZE, (1,), (1, 2, 5))
+    layout = Layout.of(TrainingStep("/cpu", ops, (a, c), 0), tuple(range(6)), 0)
+    chain = layout.candidates[1].chain
+    assert chain is not None
+    assert (chain.ops, chain.needs, chain.temporary) == ((0, 1), (), SIZE)
+
+
+def test_all_keep_their_turn_but_what_holds_two_percent_in_all() -> None:
+    """`late` gives back nothing, but would keep what it reads."""
+    ops = [Op(name, 1.0, 0, (), is_backward=False) for name in ("big", "late", "small", "tiny", "last")]
+    buffers = (
+        Buffer(("big:0",), 1000, (0,), (0, 1, 4)),
+        Buffer(("small:0",), 15, (2,), (2,)),
+        Buffer(("tiny:0",), 5, (3,), (3,)),
+    )
+    step = TrainingStep("/cpu", tuple(ops), buffers, 0)
+    choice = Choice.all_of(Layout.of(step, (0, 1, 2, 3, 4), 0), Method.KEEP)
+    assert chained_ops(forecast(choice, 2000)) == (0, 1, 4)
+    heavier = replace(step, buffers=(buffers[0], replace(buffers[1], bytes=16), buffers[2]))
+    choice = Choice.all_of(Layout.of(heavier, (0, 1, 2, 3, 4), 0), Method.KEEP)
+    assert chained_ops(forecast(choice, 2000)) == (0, 1, 2, 4)

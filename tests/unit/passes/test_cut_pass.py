@@ -1,0 +1,19 @@
+"""The pass cut: what it takes out comes back, also from a graph that stays on one device."""
+
+import pytest
+
+from grappler_passes.cut import Cut
+from tests.rewrites import check_rewrite
+from tests.unit.graph.test_functions import graph_of, identity, loop
+from tfwave.graph import marks
+from tfwave.graph.item import GraphItem
+
+
+@pytest.mark.parametrize("fetches", [(), ("reader:0",)])
+def test_what_was_lowered_on_one_device_comes_back(fetches: tuple[str, ...]) -> None:
+    graph = graph_of(loop("small", "same"), identity("loop"), identity("x", "unused")).graph
+    result = check_rewrite(Cut(), GraphItem(graph, fetches=fetches))
+    nodes = {node.name: node for node in result.item.graph.node}
+    assert all(node.op != "While" for node in nodes.values())
+    assert ("unused" in nodes) == (not fetches)
+    assert marks.REMOVED in nodes

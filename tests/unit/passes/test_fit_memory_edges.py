@@ -1,0 +1,124 @@
+"""What the passes of a fitted step make of ports, views of views, control edges, and ops that keep no turn."""
+
+from dataclasses import replace
+
+import pytest
+
+from grappler_passes.fit_memory import FitMemory
+from grappler_passes.offload import Offload
+from grappler_passes.recompute import Recompute
+from tests.rewrites import check_rewrite
+from tests.unit.passes.fitted import AGAIN, STASHED, plan, step
+from tfwave.errors import PassError
+from tfwave.graph.item import GraphItem
+from tfwave.passes.base import PassResult
+from tfwave.plan.memory import AwayTensor
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32, NodeDef
+
+LATER = AwayTensor(("b:0",), 8, "recompute", after="loss", gone="dloss", back="da", wanted="da", again=("b",))
+
+
+def node(item: GraphItem, name: str) -> NodeDef:
+    return next(node for node in item.graph.node if node.name == name)
+
+
+def inputs(result: PassResult, name: str) -> list[str]:
+    return list(node(result.item, name).input)
+
+
+def of_two_ports() -> GraphItem:
+    """`b` gives two tensors, of which the second is read."""
+    item = step()
+    split = node(item, "b")
+    split.op, split.attr["num"].i = "Unpack", 2
+    for name in ("view", "loss", "g"):
+        reader = node(item, name)
+        reader.input[:] = ["b:1" if text == "b" else text for text in reader.input]
+    return item
+
+
+def test_a_tensor_that_is_not_the_first_of_its_op_leaves_and_comes_back() -> None:
+    item = of_two_ports()
+    result = check_rewrite(Offload(plan(replace(STASHED, names=("b:1", "view:0")), item=item)), item)
+    assert inputs(result, "b/host_0/out") == ["b:1", "^loss"]
+    assert node(result.item, "b/host_0/out").attr["slot"].s == b"b:1"
+    assert inputs(result, "g") == ["da", "b/host_0"]
+
+
+def test_a_tensor_that_is_not_the_first_of_its_op_is_made_again() -> None:
+    item = of_two_ports()
+    tensor = replace(LATER, names=("b:1", "view:0"), again=("b", "view"))
+    result = check_rewrite(Recompute(plan(tensor, item=item)), item)
+    assert inputs(result, "g") == ["da", "b/again_0:1"]
+    assert inputs(result, "view/again_0") == ["b/again_0:1", "size"]
+    assert inputs(result, "da") == ["db", "a", "view/again_0"]
+
+
+def test_a_view_that_runs_again_is_not_made_a_second_time() -> None:
+    result = check_rewrite(
+        Recompute(plan(replace(LATER, names=("b:0", "view:0"), again=("b", "view")))), step()
+    )
+    again = {each.name for each in result.item.graph.node if "again" in each.name}
+    assert again == {"b/again_0", "view/again_0"}
+    assert inputs(result, "da") == ["db", "a", "view/again_0"]
+
+
+def test_views_of_views_are_made_again() -> None:
+    """Early nodes keep theirs, and what only gives a shape is no view."""
+    item = step()
+    for name, of, shape in (("narrow", "view", "size"), ("shaped", "a", "b")):
+        view = item.graph.node.add(name=name, op="Reshape", input=[of, shape], device="/device:CPU:0")
+        view.attr["T"].type, view.attr["Tshape"].type = DT_FLOAT, DT_INT32
+    node(item, "da").input[:] = ["db", "shaped", "narrow"]
+    result = check_rewrite(Offload(plan(STASHED, item=item)), item)
+    assert inputs(result, "view/host_0") == ["b/host_0", "size"]
+    assert inputs(result, "narrow/host_0") == ["view/host_0", "size"]
+    assert inputs(result, "da") == ["db", "shaped", "narrow/host_0"]
+    assert inputs(result, "narrow") == ["view", "size"]
+
+
+def test_clones_wait_for_nothing_that_the_ops_waited_for_and_are_nobodys_mates() -> None:
+    item = step()
+    for name in ("a", "view"):
+        node(item, name).input.append("^read")
+        node(item, name).attr["_class"].list.s.append(b"loc:@read")
+    made = plan(AGAIN, LATER, item=item)
+    result = check_rewrite(Recompute(made), item)
+    assert inputs(result, "a/again_0") == ["x/again_0", "read"]
+    assert inputs(result, "view/again_1") == ["b/again_1", "size"]
+    assert "_class" not in node(result.item, "a/again_0").attr
+    assert "_class" not in node(result.item, "view/again_1").attr
+
+
+def test_what_leaves_right_behind_its_op_waits_for_nothing_else() -> None:
+    result = check_rewrite(Offload(plan(replace(STASHED, after="b"))), step())
+    assert inputs(result, "b/host_0/out") == ["b"]
+
+
+def test_before_the_first_turn_nothing_triggers_what_comes_back() -> None:
+    """And behind the last turn nothing waits for what leaves."""
+    made = plan(STASHED, replace(AGAIN, again=("a",)), chained=("g",))
+    assert inputs(check_rewrite(Offload(made), step()), "b/host_0") == ["b/host_0/out"]
+    assert inputs(check_rewrite(Recompute(made), step()), "a/again_0") == ["x", "read"]
+    result = check_rewrite(Offload(plan(STASHED, chained=("a", "b"))), step())
+    assert not [each.name for each in result.item.graph.node if "^b/host_0/out" in each.input]
+
+
+def test_copies_have_no_turn_among_the_ops() -> None:
+    """But the op that needs the bytes waits for the copy out, and the copy back for the op before its readers."""
+    result = check_rewrite(FitMemory(plan(AGAIN, STASHED)), step())
+    waits = {each.name: list(each.input) for each in result.item.graph.node}
+    assert waits["b/host_0"] == ["b/host_0/out", "^loss"]
+    assert [name for name, given in waits.items() if "^b/host_0/out" in given] == ["db"]
+    assert not [name for name, given in waits.items() if {"^b/host_0", "^view/host_0"} & set(given)]
+
+
+def test_a_variable_of_tensorflow_1_is_not_offloaded() -> None:
+    """Its tensor is the variable itself."""
+    item = step()
+    variable = node(item, "b")
+    variable.op = "VariableV2"
+    del variable.input[:]
+    variable.attr["dtype"].type = DT_FLOAT
+    with pytest.raises(PassError, match=r"what 'b' \(VariableV2\) gives is no plain tensor"):
+        Offload(plan(STASHED, item=item))(item)
