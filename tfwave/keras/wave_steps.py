@@ -1,7 +1,9 @@
 """The train function of a Keras 3 model in waves."""
 
+import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -172,5 +174,14 @@ class WaveSteps:
 
 
 def _seeds(model: Any) -> Sequence[Any]:
-    """The states of the layers' random seeds."""
-    return [seed.state for layer in model._flatten_layers() for seed in layer._seed_generators]
+    """The states of the layers' random seeds, and of Keras's own generator, which layers without one draw from.
+
+    That may be of no strategy, so that several replicas have one among them: it is left to them as it is. Else it
+    is made here, if it is not there: in a scope it could not be. Python's own numbers go on as if it had not been.
+    """
+    seeds = [seed.state for layer in model._flatten_layers() for seed in layer._seed_generators]
+    if model.distribute_strategy.num_replicas_in_sync == 1:
+        before = random.getstate()
+        seeds.append(import_module("keras.src.random.seed_generator").global_seed_generator().state)
+        random.setstate(before)
+    return seeds

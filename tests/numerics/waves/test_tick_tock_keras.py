@@ -162,6 +162,34 @@ def test_metrics_and_dropout_go_on_from_wave_to_wave(average: str) -> None:
     assert len(set(wanted["loss"])) == EPOCHS
 
 
+class Noise(keras.layers.Layer):
+    """Draws from Keras's own generator, which is none of the model's."""
+
+    def call(self, values: Any) -> Any:
+        return values + keras.random.normal(keras.ops.shape(values))
+
+
+def noisy(waves: int) -> Any:
+    keras.utils.set_random_seed(5)
+    model = keras.Sequential([keras.Input((3,)), Noise(), keras.layers.Dense(2)])
+    model.compile(keras.optimizers.SGD(0.0), "mse", steps_per_execution=waves)
+    return model
+
+
+def logs(model: Any, seed: int, *callbacks: Any) -> Any:
+    """Of a fit with another generator than those before."""
+    keras.utils.set_random_seed(seed)
+    given = [(np.ones((4, 3), np.float32), np.ones((4, 2), np.float32))] * 6
+    return model.fit(dataset(given), epochs=2, callbacks=list(callbacks), verbose=0).history
+
+
+def test_numbers_of_kerass_own_generator_go_on_from_wave_to_wave() -> None:
+    """In the second fit nothing draws before the step is traced: all is built."""
+    waved = noisy(2)
+    for seed in (6, 8):
+        assert logs(waved, seed, TickTockCallback(2, "batch")) == logs(noisy(1), seed)
+
+
 def test_the_logs_of_a_call_are_of_all_its_waves() -> None:
     given, group = batches(4), Group("sgd", 2)
     seen: list[tuple[int, float]] = []
