@@ -39,6 +39,14 @@ def test_it_tells_what_the_trace_does() -> None:
     ]
 
 
+def test_arguments_that_are_traced_run_once() -> None:
+    ops = OpRun(STEP, "v", "_Arg", 0.05, 1e-6), *OPS
+    stats = step_stats(MemoryTrace(ops, MADE, ()), GRAPH, {"v": 64})
+    assert captured_memory(bundle_of([GRAPH], stats)) == captured_memory(
+        bundle_of([GRAPH], step_stats(MemoryTrace(OPS, MADE, ()), GRAPH, {"v": 64}))
+    )
+
+
 def test_a_variables_new_value_is_held_beside_the_old_one_until_that_is_freed() -> None:
     """Case 2: then it takes its place. Case 4: where that is larger, it was there when the first op began."""
     after = [held for _, held in told((0.31, 768)).memory.held]

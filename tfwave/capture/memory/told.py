@@ -45,14 +45,14 @@ def step_stats(trace: MemoryTrace, graph: GraphDef, given: Mapping[str, int]) ->
        they are numbered as they were allocated. Which ops give out the buffer of an input is told by the graph
        (`with_shared`).
     2. What outlives the step is an output, unless it takes the place of something as large (`traced_memory`).
-    3. Arguments are there when the first op begins.
+    3. Arguments are there when the first op begins. TensorFlow 2.19 traces that they run, too: that says nothing.
     4. So is what was freed in the step without something as large in its place, as a variable's old value is if the
        pool gave the new one a larger or smaller piece: it counts as allocated by the first op.
 
     Raises:
         BundleError: no op of the graph was traced.
     """
-    nodes = {node.name for node in graph.node}
+    nodes = {node.name for node in graph.node} - given.keys()
     of_step = settled(trace.of_step(nodes))
     begun = begun_ops(of_step, nodes)
     if not begun:
