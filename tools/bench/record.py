@@ -68,6 +68,8 @@ NO_BOTTLENECK = ["--rate", "40e9", "--image", "64"]
 SHORT_STEPS = [*NO_BOTTLENECK, "--batch", "4", "--model", "MobileNetV2", "--steps", "60", "--repeats", "8"]
 EXPLAINED = ["--workers", "1", "--traced", "25", "--repeats", "4"]
 """One worker, whose steps its orders tell apart."""
+HALF = ["--rate", "5e8"]
+"""Where the link binds a training, too."""
 SAME_PAIRS = ("resnet+resnet", "bert+bert", "inception+inception", "nasnet+nasnet")
 FEWER = ["--steps", "2", "--traced", "2"]
 """Where a step takes twenty seconds, all of it on the wire."""
@@ -116,7 +118,7 @@ RECORDS: dict[str, Sequence[list[str]]] = {
         *(["transfers/table1.py", model] for model in TABLE),
         *(["transfers/table1.py", model, "--train", *(FEWER if "VGG" in model else [])] for model in TABLE),
         *(["transfers/table1.py", model, *EXPLAINED] for model in ("InceptionV2", "ResNet50")),
-        ["transfers/table1.py", "InceptionV2", "--train", *EXPLAINED],
+        *(["transfers/table1.py", "InceptionV2", "--train", *EXPLAINED, *rate] for rate in ([], HALF)),
     ],
     "split": [
         [
@@ -179,7 +181,7 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     "background": [["bursts/background.py"], ["bursts/background.py", "--faults"]],
     "background_jobs": [
         ["bursts/background_jobs.py"],
-        ["bursts/background_jobs.py", "--unlimited", "--repeats", "9"],
+        ["bursts/background_jobs.py", "--unlimited"],
     ],
     "keras_fit": [["transfers/keras_fit.py"]],
     "keras_embedding": [["embeddings/keras_embedding.py"]],
