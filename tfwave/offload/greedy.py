@@ -2,8 +2,8 @@
 
 1. While more than the limit is held: of what brings the excess down, the cheapest per byte, measured with all that
    it entails, as what a chain needs has to be there earlier.
-2. Another start is all offloaded, whose copies back need the least room of all methods: where that is too much,
-   nothing helps in this order.
+2. Another start is all offloaded. Copies back that begin as late as they can need the least room of all methods:
+   where that is too much, nothing helps in this order.
 3. Take back what is not needed, the dearest first.
 4. Again and again: keep some that are away, find others instead with each price a little off, and take that if it
    is cheaper. Which ones and how far off comes from a seeded generator: same step, same choice.

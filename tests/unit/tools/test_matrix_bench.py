@@ -96,13 +96,13 @@ def test_the_table_says_the_mean_error_in_points() -> None:
 
 
 def test_how_much_efficiency_tells_is_on_the_page() -> None:
-    settings = {"model": "InceptionV2", "train": False, "workers": 1, "traced": 25}
+    settings = {"model": "InceptionV2", "train": False, "workers": 1, "rate": 1e9, "traced": 25}
     of_mode = {"mean_seconds": 1.0, "images_per_second": 4.0, "gain": 0.1}
     of_mode |= {"efficiency": 0.9, "straggler": 0.1, "exact": 3}
     told: dict[str, object] = {"explained": 0.9375, "explained_normalized": 0.96875}
     told["predicted"] = {"tac": {"gain": 0.125}}
     modes = {"unordered": of_mode, "tac": of_mode | {"mean_seconds": 0.75}}
     page = assert_shown("table1", {"settings": settings, **told, "modes": modes})
-    assert "| InceptionV2 | False | 1 | 25 | 0.938 | 0.969 |" in page
+    assert "| InceptionV2 | False | 1 | 1 Gbit/s | 25 | 0.938 | 0.969 |" in page
     assert "| 12.5% | 25.0% | -12.5 |" in page
     assert any("--traced" in command for command in RECORDS["table1"])
