@@ -14,7 +14,7 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,24 @@ def _line(seconds: Any, values: Any) -> dict[str, float]:
     }
 
 
+@dataclass
+class Kept:
+    """How the order was kept so far; each step's own times would grow with the steps."""
+
+    steps: int = 0
+    exact_share_at_least: float = math.inf
+    planned_share_at_least: float = math.inf
+    released: int = 0
+
+    def add(self, window: Figures) -> None:
+        """Steps since the last, of which none may have been judged; of none at all the shares stay infinite."""
+        self.steps += window.steps
+        self.released += window.released
+        if not math.isnan(window.exact_share):
+            self.exact_share_at_least = min(self.exact_share_at_least, window.exact_share)
+            self.planned_share_at_least = min(self.planned_share_at_least, window.planned_share)
+
+
 def children() -> dict[str, int]:
     """The servers' processes, by task."""
     found: dict[str, int] = {}
@@ -132,22 +150,19 @@ def soak(minutes: float) -> dict[str, Any]:
     training.schedule.figures()
     memory = Memory({"chief": os.getpid(), **children()})
     memory.sample()
-    end, windows, losses = memory.seconds[0] + 60 * minutes, list[Figures](), list[float]()
+    end, kept = memory.seconds[0] + 60 * minutes, Kept()
+    first = last = training.run()
     while memory.seconds[-1] < end:
-        losses.append(training.run())
+        last = training.run()
         if time.monotonic() - memory.seconds[-1] >= SAMPLE_SECONDS:
             memory.sample()
-            windows.append(training.schedule.figures())
+            kept.add(training.schedule.figures())
     time.sleep(JUDGED_SECONDS)
-    windows.append(training.schedule.figures())
-    judged = [window for window in windows if not math.isnan(window.exact_share)]
+    kept.add(training.schedule.figures())
     return {
         "minutes": minutes,
-        "steps": sum(window.steps for window in windows),
-        "exact_share_at_least": min(window.exact_share for window in judged),
-        "planned_share_at_least": min(window.planned_share for window in judged),
-        "released": sum(window.released for window in windows),
-        "losses": [losses[0], losses[-1]],
+        **asdict(kept),
+        "losses": [first, last],
         "memory": memory.slopes(),
     }
 
