@@ -22,8 +22,8 @@ MADE = (
 )
 
 
-def told(*others: tuple[float, int]) -> CapturedMemory:
-    trace = MemoryTrace(OPS, MADE, others, ((0.1, BESIDE + 64 + 512),))
+def told(*others: tuple[float, int], ops: tuple[OpRun, ...] = OPS) -> CapturedMemory:
+    trace = MemoryTrace(ops, MADE, others, ((0.1, BESIDE + 64 + 512),))
     return captured_memory(bundle_of([GRAPH], step_stats(trace, GRAPH, {"v": 64})))
 
 
@@ -40,11 +40,7 @@ def test_it_tells_what_the_trace_does() -> None:
 
 
 def test_arguments_that_are_traced_run_once() -> None:
-    ops = OpRun(STEP, "v", "_Arg", 0.05, 1e-6), *OPS
-    stats = step_stats(MemoryTrace(ops, MADE, ()), GRAPH, {"v": 64})
-    assert captured_memory(bundle_of([GRAPH], stats)) == captured_memory(
-        bundle_of([GRAPH], step_stats(MemoryTrace(OPS, MADE, ()), GRAPH, {"v": 64}))
-    )
+    assert told(ops=(OpRun(STEP, "v", "_Arg", 0.05, 1e-6), *OPS)) == told()
 
 
 def test_a_variables_new_value_is_held_beside_the_old_one_until_that_is_freed() -> None:

@@ -250,8 +250,7 @@ def test_held_responses_park_no_thread(backend: Backend, client: Any, proxy: Pro
             ask(worker, i)
     _wait_until(lambda: proxy.status().counters.held == 2 * (count - 1))
     assert client.unary_unary("/s/m")(b"x", timeout=5) == b"x"
-    threads = [thread.name for thread in set(threading.enumerate()) - before]
-    begun = [name for name in threads if name.startswith("tfwave")]
+    begun = [t.name for t in set(threading.enumerate()) - before if t.name.startswith("tfwave")]
     assert len(begun) < 20, begun
     for worker in (0, 1):
         ask(worker, 0)
