@@ -8,7 +8,7 @@ from tfwave.cost.network import Network
 from tfwave.errors import GraphError
 from tfwave.graph.names import home_of
 from tfwave.plan.plan import Plan
-from tfwave.planner.overlap import Overlap, choose_overlap, step_load
+from tfwave.planner.overlap import Overlap, StepLoad, choose_overlap, step_load
 from tfwave.planner.plan import PlanRequest, make_plan
 from tfwave.planner.workers import pulling_devices
 
@@ -54,12 +54,7 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
 
 def overlap_on(network: Network, bundle: Bundle, workers: int) -> Overlap:
     """As `advise_overlap`, where the bundle's network is known, with estimates for what the traces lost."""
-    view, transfers = bundle.view, bundle.transfers.data
-    pulling = sorted({home_of(device) for device in pulling_devices(view, transfers)})
-    if not pulling:
-        raise GraphError("nothing crosses tasks in this job: there is nothing to overlap")
-    loads = [step_load(view, home, transfers, network, workers) for home in pulling]
-    busiest = max(loads, key=lambda step: step.seconds(1))
+    busiest = busiest_load(network, bundle, workers)
     single = bundle.manifest.median_seconds
     if workers > 1:  # of whom the capture may have seen one
         single = max(single, busiest.seconds(1))
@@ -67,3 +62,13 @@ def overlap_on(network: Network, bundle: Bundle, workers: int) -> Overlap:
     if not busiest.pushes or found.seconds >= single:
         return Overlap(1, 0, single, single)
     return replace(found, single_seconds=single)
+
+
+def busiest_load(network: Network, bundle: Bundle, workers: int = 1) -> StepLoad:
+    """Of the worker that needs longest for a step; arguments and errors as of `advise_overlap`."""
+    view, transfers = bundle.view, bundle.transfers.data
+    pulling = sorted({home_of(device) for device in pulling_devices(view, transfers)})
+    if not pulling:
+        raise GraphError("nothing crosses tasks in this job: there is nothing to overlap")
+    loads = [step_load(view, home, transfers, network, workers) for home in pulling]
+    return max(loads, key=lambda step: step.seconds(1))

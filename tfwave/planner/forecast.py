@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.cost.cluster import Port
@@ -53,7 +53,8 @@ def forecast(
     """Simulate a step; channels without an order send of what is ready any, as stock TensorFlow does.
 
     Ops of tasks for which the costs know nothing take no time. Of `workers` that run the graph each by itself one
-    is simulated, and no step is shorter than what the servers have to do for all, or the cores for a step.
+    is simulated, and no step is shorter than what the servers have to do for all, or the cores for a step that
+    sends so much (`Network.cores_seconds`).
 
     Raises:
         MissingCost: a cost is not known in a task that an order speaks of; names it.
@@ -61,11 +62,12 @@ def forecast(
     """
     found = simulated(transfers, network, orders)
     served = workers * max(busiest_server(view, transfers, network)) if workers > 1 else 0.0
-    least = max(served, network.machine_seconds)
+    carried = _carried_seconds(transfers, network)
+    least = max(served, network.cores_seconds(max(carried.values(), default=0.0)))
     return Forecast(
         max(least, found.ordered.seconds),
         tuple(max(least, seconds) for seconds in found.unordered),
-        _wire_seconds(transfers, network),
+        _wire_seconds(carried),
         find_bounds(view, transfers, _known_costs(network, orders), network.cluster),
         served,
     )
@@ -97,15 +99,23 @@ def _free_elsewhere(costs: Costs, homes: Collection[str]) -> Costs:
     return costs.fill({index: 0.0 for index, node in nodes if home_of(node.device) not in homes})
 
 
-def _wire_seconds(transfers: Sequence[Transfer], network: Network) -> float:
-    """Of the busiest card, or of the busiest pair of devices without one; both directions."""
+def _carried_seconds(transfers: Sequence[Transfer], network: Network) -> dict[Port | Channel, float]:
+    """Of each direction of a card, and of each channel that no card limits."""
     seconds = {transfer: network.costs.transfer_seconds(transfer) for transfer in transfers}
     carrier = carriers(seconds, network.cluster)
-    work: dict[str | frozenset[str], list[float]] = defaultdict(list)
+    carried: dict[Port | Channel, list[float]] = defaultdict(list)
     for transfer, taken in seconds.items():
-        match carrier[transfer.channel]:
+        carried[carrier[transfer.channel]].append(taken)
+    return {by: math.fsum(taken) for by, taken in carried.items()}
+
+
+def _wire_seconds(carried: Mapping[Port | Channel, float]) -> float:
+    """Of the busiest card, or of the busiest pair of devices without one; both directions."""
+    work: dict[str | frozenset[str], float] = defaultdict(float)
+    for carrier, seconds in carried.items():
+        match carrier:
             case Port(task=task):
-                work[task].append(taken)
+                work[task] += seconds
             case Channel(source=source, destination=destination):
-                work[frozenset({source, destination})].append(taken)
-    return max(map(math.fsum, work.values()), default=0.0)
+                work[frozenset({source, destination})] += seconds
+    return max(work.values(), default=0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from tfwave.cost.network import Network
+from tfwave.cost.network import EXPOSED, Network
 from tfwave.graph.names import home_of
 from tfwave.graph.transfer import Transfer, ops_at
 from tfwave.graph.view import GraphView
@@ -23,9 +23,6 @@ MOST_BYTES = 4 << 30
 """A worker would hold no more bytes, if all steps of a call had pulled all they need."""
 BLOCKS = (0, 8 << 20, 4 << 20, 2 << 20, 1 << 20)
 """The sizes of blocks that are compared, in bytes; with 0 tensors stay whole."""
-EXPOSED = 0.2
-"""This share of the shorter of computing and sending is not hidden behind the other. It was 0.06 in VGG16-like
-training, which mostly sends, and 0.27 in that of Inception v3 at 4 Gbit/s, which mostly computes."""
 _BLOCK_NODES = 6
 """A block has a read, an update, and a send and a receive in each direction."""
 
