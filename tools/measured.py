@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -55,8 +54,10 @@ def _records(records: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 def _record(name: str, runs: Sequence[Any]) -> Iterator[str]:
     yield f"## {name}\n"
-    for machine, same in groupby(runs, key=lambda run: _machine(run["machine"])):
-        told = list(same)
+    of_machine: dict[str, list[Any]] = {}
+    for run in runs:
+        of_machine.setdefault(_machine(run["machine"]), []).append(run)
+    for machine, told in of_machine.items():
         yield f"On {machine}; load {told[0]['machine']['load_at_start'][0]:.1f}:\n"
         yield "\n".join(f"    {run['command']}" for run in told) + "\n"
         for view in VIEWS.get(name, ()):
@@ -113,7 +114,7 @@ def table(view: View, found: list[_Row]) -> Iterator[str]:
         for column in view.mean:
             sizes = [abs(row[column]) for row in found if row.get(column) is not None]
             points = f"{fmean(sizes) * 100:.1f} points, at most {max(sizes) * 100:.1f}"
-            yield f"Mean {column} of {len(sizes)} rows: {points}.\n"
+            yield f"Mean {_heading(column)} of {len(sizes)} rows: {points}.\n"
         yield from _how_far(told, "")
 
 

@@ -32,6 +32,13 @@ def test_each_run_is_on_the_page_beside_its_machine(path: Path) -> None:
         assert f"On {run['machine']['cpu']}, {run['machine']['cores']} cores" in section
 
 
+def test_runs_of_a_machine_are_in_one_table() -> None:
+    """Though those of another are between them, as where some were measured again."""
+    heads = re.findall(r"^## .+|^On .+(?=; load)", text_of(PAGE), re.MULTILINE)
+    sections = "\n".join(heads).split("## ")[1:]
+    assert all(len(lines) == len(set(lines)) for lines in map(str.splitlines, sections))
+
+
 @pytest.mark.parametrize("name", [name for name in VIEWS if (RESULTS / f"{name}.json").exists()])
 def test_each_table_has_rows_and_each_of_its_columns_a_value(name: str) -> None:
     runs = json.loads((RESULTS / f"{name}.json").read_text())["runs"]
