@@ -2,7 +2,8 @@
 
 Two jobs with networks of their own, of the same rate, run in turn, so both see the same machine. The overlapped job
 is traced and ordered with one step a call; then it is rewritten as advised, traced again, planned, and ordered in
-both directions. What was forecast stands beside what came of it.
+both directions. What was forecast stands beside what came of it: `advice` of one step's capture, before the
+rewrite, and `forecast` of the rewritten step's, for its plan.
 
     tools/bench/transfers/overlap.py                            VGG16-like, 63 MB, 1 Gbit/s
     tools/bench/transfers/overlap.py --steps 8 --steps 16       with so many steps a call, whatever is advised

@@ -19,14 +19,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tfwave.bundle.costs import bundle_network
 from tfwave.capture.session import capture_run
 from tfwave.demo.child import Channel
 from tfwave.errors import TfwaveError
 from tfwave.graph.item import GraphItem
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.io import save_plan
-from tfwave.planner.captured import advise_overlap, plan_bundle
-from tfwave.planner.overlap import Overlap
+from tfwave.planner.captured import busiest_load, overlap_on, plan_bundle
+from tfwave.planner.overlap import Overlap, StepLoad
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.rewrite.steps.copies import step_name
 
@@ -53,6 +54,7 @@ class Worker:
         self.steps = 1
         self._number = 0
         self._advised: Overlap | None = None
+        self._load: StepLoad | None = None
         self._workers = len(cluster["worker"]) // len(request["workers"])
         self._feeds = [self._training.number.name]
         self._fetches = [[loss.name for loss in self._training.losses]]
@@ -90,7 +92,9 @@ class Worker:
         plan = plan_bundle(bundle, workers=self._workers)
         save_plan(plan, Path(out, "plan.pb"))
         if self.steps == 1:
-            self._advised = advise_overlap(bundle, self._workers)
+            network = bundle_network(bundle).estimated(bundle.transfers.data)
+            self._advised = overlap_on(network, bundle, self._workers)
+            self._load = busiest_load(network, bundle, self._workers)
         return {
             "advised": asdict(self._advised) if self._advised else None,
             "predicted": asdict(plan.predicted),
@@ -102,14 +106,12 @@ class Worker:
         }
 
     def rewrite(self, steps: int | None, block_bytes: int | None) -> dict[str, object]:
-        advised = self._advised
+        advised, load = self._advised, self._load
         assert advised, "its plan for one step comes first"
-        chosen = Overlap(
-            steps or advised.steps,
-            advised.block_bytes if block_bytes is None else block_bytes,
-            advised.seconds,
-            advised.single_seconds,
-        )
+        assert load
+        steps = steps or advised.steps
+        block_bytes = advised.block_bytes if block_bytes is None else block_bytes
+        chosen = Overlap(steps, block_bytes, load.seconds(steps, block_bytes), advised.single_seconds)
         begin = time.perf_counter()
         remarks = self._rewrite(chosen)
         self.reset()

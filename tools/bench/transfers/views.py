@@ -70,7 +70,9 @@ VIEWS: dict[str, tuple[View, ...]] = {
             forecast=Forecast("forecast.gain", "forecast.measured_gain", "stock"),
         ),
         View(
-            f"Training, K steps in one call against one each. {LINK} `over_bound` is over the flow shop's bound.",
+            f"Training, K steps in one call against one each. {LINK} `over_bound` is over the flow shop's bound. "
+            "The forecast is of one step's capture, as `advise_overlap` gives it; `error` that of the step that is "
+            "simulated behind the rewrite, for its plan, of a capture of its own.",
             "results/*",
             (
                 "settings.model",
@@ -83,8 +85,10 @@ VIEWS: dict[str, tuple[View, ...]] = {
                 "modes.overlapped.median_seconds:time",
                 "throughput",
                 "over_bound",
+                "forecast.error:share",
             ),
-            forecast=Forecast("forecast.gain", "forecast.measured_gain"),
+            mean=("forecast.error",),
+            forecast=Forecast("advice.gain", "advice.measured_gain"),
         ),
     ),
     "policies": (
