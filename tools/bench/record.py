@@ -12,7 +12,7 @@ tools/bench/record.py reduce_soak          members of reduces that are killed: m
 tools/bench/record.py stragglers --missing time to a loss beside stragglers: hours, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
 tools/bench/record.py colocation split     two jobs in a limited pool: hours, and a quiet machine for throughput
-tools/bench/record.py stream               twelve trainings in one memory: half an hour, and a quiet machine
+tools/bench/record.py stream               twelve trainings in one memory: ten minutes, and a quiet machine
 tools/bench/record.py model_parallel       waves and a pipeline on the cores: minutes, and a quiet machine
 tools/bench/record.py burst                shards beside data parallelism by hand: a minute, and a quiet machine
 tools/bench/record.py burst_planner        burst plans beside all that there are: minutes, on any machine

@@ -10,7 +10,7 @@ The memory is such that it binds: by what a traced step of each model holds, it 
 alone, but not for as many of them as go beside each other, and is half way between.
 
     tools/bench/memory/stream.py --steps 8        to see that it works: minutes
-    tools/bench/memory/stream.py                  to be recorded: half an hour, and a quiet machine
+    tools/bench/memory/stream.py                  to be recorded: ten minutes, and a quiet machine
 """
 
 import argparse
