@@ -48,7 +48,10 @@ class StepSummary(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What ``bundle.json`` says; `cores` are those of the calling machine."""
+    """What ``bundle.json`` says; `cores` are those of the calling machine.
+
+    `untraced_core_seconds` are what they worked in the last step before the traced ones; None: not known.
+    """
 
     model_config = ConfigDict(extra="forbid")
     version: int
@@ -60,6 +63,7 @@ class Manifest(BaseModel):
     warmup_steps: int
     steps: list[StepSummary]
     cores: int | None = None
+    untraced_core_seconds: float | None = None
 
     @property
     def median_seconds(self) -> float:
@@ -68,17 +72,26 @@ class Manifest(BaseModel):
 
     @property
     def machine_seconds(self) -> float:
-        """What the median step takes at the least, on a machine with these cores, were none ever idle.
+        """What a step takes at the least, on a machine with these cores, were none ever idle.
 
-        0 if not known.
+        A trace is work, too: the untraced step is told, unless that was the first of all, or beside others' work,
+        and took more than the median one. 0 if not known.
         """
-        known = [step.core_seconds for step in self.steps if step.core_seconds is not None]
-        return statistics.median(known) / self.cores if known and self.cores else 0.0
+        traced = self._traced_seconds
+        if not self.cores or self.untraced_core_seconds is None:
+            return traced
+        return min(traced, self.untraced_core_seconds / self.cores)
 
     @property
     def compute_share(self) -> float | None:
         """Of the cores, that the median step keeps busy, as far as nothing else ran there; None: not known."""
-        return min(1.0, self.machine_seconds / self.median_seconds) if self.machine_seconds else None
+        traced = self._traced_seconds
+        return min(1.0, traced / self.median_seconds) if traced else None
+
+    @property
+    def _traced_seconds(self) -> float:
+        known = [step.core_seconds for step in self.steps if step.core_seconds is not None]
+        return statistics.median(known) / self.cores if known and self.cores else 0.0
 
 
 @dataclass(frozen=True)

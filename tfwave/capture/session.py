@@ -11,6 +11,7 @@ from tfwave.bundle.bundle import Bundle, expected_arrivals, save_bundle, traced_
 from tfwave.capture.timed import (
     DEFAULT_STEPS,
     DEFAULT_WARMUP,
+    StepTime,
     TracedStep,
     bundle_of,
     check_counts,
@@ -83,6 +84,7 @@ class Tracer:
         self._graphs: tuple[GraphDef, ...] = ()
         self._unseen: frozenset[tuple[str, Channel]] = frozenset()
         self._traced: list[TracedStep] = []
+        self._untraced: StepTime | None = None
 
     @property
     def is_done(self) -> bool:
@@ -99,7 +101,8 @@ class Tracer:
             return self._run(fetches, feed_dict, options, run_metadata)
         if self._left_to_warm_up:
             self._left_to_warm_up -= 1
-            return self._run(fetches, feed_dict, options, run_metadata)
+            result, self._untraced = timed(lambda: self._run(fetches, feed_dict, None, run_metadata))
+            return result
         return self._traced_run(fetches, feed_dict)
 
     def bundle(self) -> Bundle:
@@ -118,7 +121,9 @@ class Tracer:
             fetches=self._fetches or (),
             warmup=self._warmup,
         )
-        return replace(bundle, own=self._own_step())
+        worked = self._untraced.core_seconds if self._untraced else None
+        manifest = bundle.manifest.model_copy(update={"untraced_core_seconds": worked})
+        return replace(bundle, manifest=manifest, own=self._own_step())
 
     def _own_step(self) -> GraphDef | None:
         """The step in the session's graph; None where a fetch is no tensor or node of it."""

@@ -34,6 +34,8 @@ def test_one_call_writes_a_bundle_that_loads(job, tmp_path):
     assert sum(s.missing_transfers for s in bundle.manifest.steps) == 0
     assert bundle.manifest.cores == os.cpu_count()
     assert all(s.core_seconds is not None and s.core_seconds >= 0 for s in bundle.manifest.steps)
+    assert bundle.manifest.untraced_core_seconds is not None
+    assert bundle.manifest.untraced_core_seconds >= 0
 
 
 def test_the_block_traces_only_its_own_step_and_gives_the_same_results(job, tmp_path):
@@ -44,6 +46,7 @@ def test_the_block_traces_only_its_own_step_and_gives_the_same_results(job, tmp_
         session.run(z, feed)
     assert all((result == plain).all() for result in results)
     assert len(tracer.bundle().steps) == 2
+    assert tracer.bundle().manifest.untraced_core_seconds is None
     assert "run" not in vars(session)
 
 

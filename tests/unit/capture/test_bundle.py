@@ -240,7 +240,10 @@ def test_all_cards_are_like_the_one_that_moved_the_most() -> None:
 
 
 def test_what_overlaps_takes_the_cores_of_the_machine() -> None:
-    """Two cores that work 76 ms for the median step leave no less than 38 ms, and then some: no gain over 40 ms."""
+    """Two cores that work 76 ms for the median step leave no less than 38 ms, and then some: no gain over 40 ms.
+
+    An untraced step tells better than traced ones, but not the very first, which took seconds.
+    """
     bundle = small_bundle()
     worked = [
         s.model_copy(update={"core_seconds": c})
@@ -249,6 +252,12 @@ def test_what_overlaps_takes_the_cores_of_the_machine() -> None:
     manifest = bundle.manifest.model_copy(update={"steps": worked, "cores": 2})
     assert bundle.manifest.machine_seconds == 0
     assert manifest.machine_seconds == pytest.approx(0.038)
+    untraced = [
+        manifest.model_copy(update={"untraced_core_seconds": seconds}).machine_seconds
+        for seconds in (0.06, 4.0)
+    ]
+    assert untraced == pytest.approx([0.03, 0.038])
+    assert manifest.compute_share == pytest.approx(0.95)
     free, busy = (advise_overlap(b) for b in (bundle, replace(bundle, manifest=manifest)))
     assert free.seconds < 0.038 < free.single_seconds == 0.04
     assert busy == Overlap(1, 0, 0.04, 0.04)
