@@ -59,12 +59,13 @@ class Network:
             return self.given.transfer_seconds(transfer)
         return transfer.bytes / self.card.bytes_per_second
 
-    def cores_seconds(self, carried_seconds: float) -> float:
+    def cores_seconds(self, carried_seconds: float, workers: int = 1) -> float:
         """What a step takes at the least by the cores, where a card is busy for so long in one direction.
 
-        Cores that send and receive wait for the wire at times: `EXPOSED` of it, as far as it is not the longer.
+        Cores that send and receive wait for the wire at times, while all workers do: `EXPOSED` of it for one, as
+        far as it is not the longer, and that share of what is left for each other one.
         """
-        return self.machine_seconds + EXPOSED * min(self.machine_seconds, carried_seconds)
+        return self.machine_seconds + EXPOSED**workers * min(self.machine_seconds, carried_seconds)
 
     def with_card(self, card: LinkModel, transfers: Iterable[Transfer]) -> "Network":
         """With such cards: alone a transfer takes what its bytes take on them, and its channel's overhead."""

@@ -13,7 +13,7 @@ from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, carriers, find_bounds
 from tfwave.plan.plan import ChannelOrder
-from tfwave.planner.workers import busiest_server
+from tfwave.planner.workers import busiest_server, pulling_devices
 from tfwave.sim.simulate import ChannelRule, ranks_of
 from tfwave.sim.steps import Sending, SimulatedSteps, StepTimes, simulate_steps
 from tfwave.sim.stock import stock_disciplines, stock_ranks
@@ -63,7 +63,8 @@ def forecast(
     found = simulated(transfers, network, orders)
     served = workers * max(busiest_server(view, transfers, network)) if workers > 1 else 0.0
     carried = _carried_seconds(transfers, network)
-    least = max(served, network.cores_seconds(max(carried.values(), default=0.0)))
+    pulling = workers * len({home_of(device) for device in pulling_devices(view, transfers)})
+    least = max(served, network.cores_seconds(max(carried.values(), default=0.0), pulling))
     return Forecast(
         max(least, found.ordered.seconds),
         tuple(max(least, seconds) for seconds in found.unordered),

@@ -98,12 +98,14 @@ def test_steps_without_an_order_are_forecast_as_they_were_seen() -> None:
 
 
 def test_no_step_is_shorter_than_what_the_cores_have_to_do() -> None:
-    """They wait for a fifth of the second that is pulled."""
+    """They wait for a fifth of the second that is pulled, or, where two workers pull, for a fifth of that."""
     view, transfers, costs = pulled_and_used()
     networks = [Network(costs, machine_seconds=seconds) for seconds in (1.5, 2.5)]
     found = [make_plan(view, transfers, network, PlanRequest("tac")).predicted for network in networks]
     assert [(f.unordered_seconds, f.ordered_seconds) for f in found] == [(2, 2), (2.7, 2.7)]
     assert [networks[0].cores_seconds(carried) for carried in (1, 5)] == pytest.approx([1.7, 1.8])
+    both = make_plan(view, transfers, networks[1], PlanRequest("tac", workers=2)).predicted
+    assert both.ordered_seconds == pytest.approx(2.54)
 
 
 def test_only_devices_with_an_order_need_known_ops() -> None:
