@@ -71,8 +71,8 @@ VIEWS: dict[str, tuple[View, ...]] = {
         ),
         View(
             f"Training, K steps in one call against one each. {LINK} `over_bound` is over the flow shop's bound. "
-            "The forecast is of one step's capture, as `advise_overlap` gives it; `error` that of the step that is "
-            "simulated behind the rewrite, for its plan, of a capture of its own.",
+            "The forecast is of one step's capture, as `advise_overlap` gives it; *forecast error* that of the "
+            "step that is simulated behind the rewrite, for its plan, of a capture of its own.",
             "results/*",
             (
                 "settings.model",
