@@ -15,6 +15,7 @@ from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.plan.annotation import Annotation, annotated_orders
+from tfwave.plan.discipline import ACK_WINDOW
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, DataType
 
 _KEEP = {"_grappler_do_not_remove": AttrValue(b=True)}
@@ -42,7 +43,7 @@ class AckWindow(GraphPass):
         PassError: a window under 1.
     """
 
-    window: int = 3
+    window: int = ACK_WINDOW
 
     def __post_init__(self) -> None:
         """Refuse a window that lets nothing through."""

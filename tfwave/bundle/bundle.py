@@ -50,7 +50,8 @@ class StepSummary(BaseModel):
 class Manifest(BaseModel):
     """What ``bundle.json`` says; `cores` are those of the calling machine.
 
-    `untraced_core_seconds` are what they worked in the last step before the traced ones; None: not known.
+    `untraced_core_seconds` are what they worked in the median step before the traced ones, but for the first of
+    several; None: not known.
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -36,7 +36,8 @@ def bundle_network(bundle: Bundle) -> Network:
     transfers, links = bundle.transfers.data, channel_links(bundle.records)
     given = over_links(traced_costs(bundle), transfers, links)
     network = traced_network(given, links, transfers, bundle.records)
-    return replace(network, seen=_seen(bundle), machine_seconds=bundle.manifest.machine_seconds)
+    told = bundle.manifest
+    return replace(network, seen=_seen(bundle), machine_seconds=told.machine_seconds, cores=told.cores or 0)
 
 
 def traced_costs(bundle: Bundle) -> Costs:

@@ -16,6 +16,7 @@ from tfwave.capture.timed import (
     bundle_of,
     check_counts,
     timed,
+    untraced_core_seconds,
 )
 from tfwave.errors import BundleError, GraphError
 from tfwave.graph.marks import STEP_MARKER_OP
@@ -84,7 +85,7 @@ class Tracer:
         self._graphs: tuple[GraphDef, ...] = ()
         self._unseen: frozenset[tuple[str, Channel]] = frozenset()
         self._traced: list[TracedStep] = []
-        self._untraced: StepTime | None = None
+        self._untraced: list[StepTime] = []
 
     @property
     def is_done(self) -> bool:
@@ -101,7 +102,8 @@ class Tracer:
             return self._run(fetches, feed_dict, options, run_metadata)
         if self._left_to_warm_up:
             self._left_to_warm_up -= 1
-            result, self._untraced = timed(lambda: self._run(fetches, feed_dict, None, run_metadata))
+            result, taken = timed(lambda: self._run(fetches, feed_dict, None, run_metadata))
+            self._untraced.append(taken)
             return result
         return self._traced_run(fetches, feed_dict)
 
@@ -121,7 +123,7 @@ class Tracer:
             fetches=self._fetches or (),
             warmup=self._warmup,
         )
-        worked = self._untraced.core_seconds if self._untraced else None
+        worked = untraced_core_seconds(self._untraced)
         manifest = bundle.manifest.model_copy(update={"untraced_core_seconds": worked})
         return replace(bundle, manifest=manifest, own=self._own_step())
 

@@ -1,6 +1,7 @@
 """Steps that were run, timed and traced, on their way into a bundle."""
 
 import os
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,15 @@ def timed(
     result = run()
     seconds, worked = time.perf_counter() - start, worked_seconds()
     return result, StepTime(seconds, None if busy is None or worked is None else worked - busy)
+
+
+def untraced_core_seconds(warmup: Sequence[StepTime]) -> float | None:
+    """What the cores worked in the median of the steps before the traced ones; None: not known.
+
+    Of several the first does not count, which builds kernels.
+    """
+    worked = [step.core_seconds for step in warmup if step.core_seconds is not None]
+    return statistics.median(worked[1:] or worked) if worked else None
 
 
 def bundle_of(  # noqa: PLR0913

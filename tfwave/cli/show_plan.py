@@ -81,6 +81,12 @@ def _print_predicted(predicted: Predicted) -> None:
         f"[bold]{predicted.verdict}[/bold]",
         soft_wrap=True,
     )
+    if predicted.ack_window_seconds:
+        console.print(
+            f"where no hook keeps the order: {milliseconds(predicted.ack_window_seconds)} by acknowledgements "
+            f"(ack_window), {milliseconds(predicted.proxy_seconds)} by proxies",
+            soft_wrap=True,
+        )
 
 
 def _print_groups(groups: Groups) -> None:

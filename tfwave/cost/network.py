@@ -30,6 +30,7 @@ class Network:
         seen: when the sender had each transfer, in seconds, of steps that were traced.
         machine_seconds: what the cores of the capturing machine need for a step, were none ever idle; sending and
             receiving take them, too. 0 if not known.
+        cores: of the capturing machine; 0 if not known.
     """
 
     given: Costs
@@ -38,6 +39,7 @@ class Network:
     on_card: Costs | None = None
     seen: Sequence[Mapping[TransferKey, float]] = ()
     machine_seconds: float = 0.0
+    cores: int = 0
 
     @property
     def costs(self) -> Costs:

@@ -35,6 +35,10 @@ class Ticks:
         """The same time in seconds."""
         return float(Decimal(ticks).scaleb(-self.exponent))
 
+    def of(self, seconds: float) -> int:
+        """A time in ticks, rounded to the nearest."""
+        return round(Decimal(seconds).scaleb(self.exponent))
+
 
 def in_ticks(op_seconds: Sequence[float], transfer_seconds: Sequence[float]) -> Ticks:
     """Scale costs so that their sum has 15 digits; each is rounded once, to the nearest tick.

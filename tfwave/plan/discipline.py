@@ -13,3 +13,7 @@ class Discipline(StrEnum):
 
     COUNTER = "counter"
     PRIORITY = "priority"
+
+
+ACK_WINDOW = 3
+"""So many transfers of a channel are under way where `ack_window` keeps their order, if nobody says otherwise."""

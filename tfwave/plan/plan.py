@@ -56,7 +56,9 @@ class Predicted:
     """Figures of TicTac section 3.2 before the run: U, L and makespan in seconds, E and S without unit.
 
     `bound` names the best lower bound of any order. Gains are shares of the unordered step, `gain` the expected
-    one; `verdict` says in words whether the order is worth its while. 0 and "": not known.
+    one, where the hook keeps the order; `verdict` says in words whether that is worth its while. The last two are
+    seconds of a step where the pass `ack_window` keeps it, with a window of 3, or where proxies do. 0 and "": not
+    known.
     """
 
     upper_seconds: float = 0.0
@@ -71,6 +73,8 @@ class Predicted:
     gain: float = 0.0
     gain_high: float = 0.0
     verdict: str = ""
+    ack_window_seconds: float = 0.0
+    proxy_seconds: float = 0.0
 
     @property
     def ordered_seconds(self) -> float:

@@ -12,7 +12,9 @@ from tfwave.graph.names import Channel, home_of
 from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import Bounds, carriers, find_bounds
+from tfwave.plan.discipline import ACK_WINDOW
 from tfwave.plan.plan import ChannelOrder
+from tfwave.planner.enforcers import OrderedStep
 from tfwave.planner.workers import busiest_server, pulling_devices
 from tfwave.sim.simulate import ChannelRule, ranks_of
 from tfwave.sim.steps import Sending, SimulatedSteps, StepTimes, simulate_steps
@@ -25,12 +27,15 @@ class Forecast(StepTimes):
 
     `wire_seconds` is what the busiest link or network card carries, in one direction and then in the other;
     `bounds` are those of all transfers together. `served_seconds` is what the busiest server has to send, or to
-    receive, for a step of all workers, where several run the graph each by itself; else 0.
+    receive, for a step of all workers, where several run the graph each by itself; else 0. The last two are of a
+    step whose order `ack_window` keeps, or a proxy, not the hook; 0: they cannot, or that is not known.
     """
 
     wire_seconds: float
     bounds: Bounds
     served_seconds: float = 0.0
+    ack_window_seconds: float = 0.0
+    proxy_seconds: float = 0.0
 
     @property
     def served(self) -> float:
@@ -60,17 +65,22 @@ def forecast(
         MissingCost: a cost is not known in a task that an order speaks of; names it.
         PlanError: an order waits for itself.
     """
-    found = simulated(transfers, network, orders)
+    sending = _sending(transfers, orders)
+    found = _simulated(transfers, network, orders, sending)
     served = workers * max(busiest_server(view, transfers, network)) if workers > 1 else 0.0
     carried = _carried_seconds(transfers, network)
     pulling = workers * len({home_of(device) for device in pulling_devices(view, transfers)})
-    least = max(served, network.cores_seconds(max(carried.values(), default=0.0), pulling))
+    cores = network.cores_seconds(max(carried.values(), default=0.0), pulling)
+    least = max(served, cores)
+    ordered = OrderedStep(transfers, network, orders, sending, found.ordered, least, cores)
     return Forecast(
         max(least, found.ordered.seconds),
         tuple(max(least, seconds) for seconds in found.unordered),
         _wire_seconds(carried),
         find_bounds(view, transfers, _known_costs(network, orders), network.cluster),
         served,
+        ordered.ack_window_seconds(ACK_WINDOW) if ordered.can_be_kept else 0.0,
+        ordered.proxy_seconds() if ordered.can_be_kept else 0.0,
     )
 
 
@@ -82,9 +92,19 @@ def simulated(
     Raises:
         MissingCost, PlanError: as `forecast`.
     """
+    return _simulated(transfers, network, orders, _sending(transfers, orders))
+
+
+def _sending(transfers: Sequence[Transfer], orders: Sequence[ChannelOrder]) -> Sending:
+    """Channels without an order send as stock TensorFlow does."""
     rules = [ChannelRule(o.channel, o.discipline, tuple(t.key for t in o.transfers)) for o in orders]
     planned = stock_disciplines(transfers) | {rule.channel: rule.discipline for rule in rules}
-    sending = Sending(planned, ranks_of(transfers, rules))
+    return Sending(planned, ranks_of(transfers, rules))
+
+
+def _simulated(
+    transfers: Sequence[Transfer], network: Network, orders: Sequence[ChannelOrder], sending: Sending
+) -> SimulatedSteps:
     stock = stock_ranks(transfers, network.seen)
     costs = _known_costs(network, orders)
     return simulate_steps(Transfers(tuple(transfers), ()), costs, network.cluster, sending, stock)

@@ -176,6 +176,8 @@ def _predict(
         gain=said.gain,
         gain_high=said.high,
         verdict=said.text,
+        ack_window_seconds=found.ack_window_seconds,
+        proxy_seconds=found.proxy_seconds,
     )
 
 

@@ -48,7 +48,7 @@ class Costs(_message.Message):
     def __init__(self, ops: _Optional[str] = ..., transfers: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class Predicted(_message.Message):
-    __slots__ = ("upper_seconds", "lower_seconds", "makespan_seconds", "efficiency", "speedup", "unordered_seconds", "bound_seconds", "bound", "gain_low", "gain", "gain_high", "verdict")
+    __slots__ = ("upper_seconds", "lower_seconds", "makespan_seconds", "efficiency", "speedup", "unordered_seconds", "bound_seconds", "bound", "gain_low", "gain", "gain_high", "verdict", "ack_window_seconds", "proxy_seconds")
     UPPER_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LOWER_SECONDS_FIELD_NUMBER: _ClassVar[int]
     MAKESPAN_SECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +61,8 @@ class Predicted(_message.Message):
     GAIN_FIELD_NUMBER: _ClassVar[int]
     GAIN_HIGH_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
+    ACK_WINDOW_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PROXY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     upper_seconds: float
     lower_seconds: float
     makespan_seconds: float
@@ -73,7 +75,9 @@ class Predicted(_message.Message):
     gain: float
     gain_high: float
     verdict: str
-    def __init__(self, upper_seconds: _Optional[float] = ..., lower_seconds: _Optional[float] = ..., makespan_seconds: _Optional[float] = ..., efficiency: _Optional[float] = ..., speedup: _Optional[float] = ..., unordered_seconds: _Optional[float] = ..., bound_seconds: _Optional[float] = ..., bound: _Optional[str] = ..., gain_low: _Optional[float] = ..., gain: _Optional[float] = ..., gain_high: _Optional[float] = ..., verdict: _Optional[str] = ...) -> None: ...
+    ack_window_seconds: float
+    proxy_seconds: float
+    def __init__(self, upper_seconds: _Optional[float] = ..., lower_seconds: _Optional[float] = ..., makespan_seconds: _Optional[float] = ..., efficiency: _Optional[float] = ..., speedup: _Optional[float] = ..., unordered_seconds: _Optional[float] = ..., bound_seconds: _Optional[float] = ..., bound: _Optional[str] = ..., gain_low: _Optional[float] = ..., gain: _Optional[float] = ..., gain_high: _Optional[float] = ..., verdict: _Optional[str] = ..., ack_window_seconds: _Optional[float] = ..., proxy_seconds: _Optional[float] = ...) -> None: ...
 
 class Order(_message.Message):
     __slots__ = ("source_device", "destination_device", "transfers", "discipline", "window_bytes")

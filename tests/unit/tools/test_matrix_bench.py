@@ -18,9 +18,8 @@ LINK_BINDS = Binding(link=1.0, carried=1.05, cores=0.5, floor=1.05, floor_name="
 
 
 def plan(unordered: float, gain: float) -> Plan:
-    return replace(
-        plan_by_hand({CHANNEL: ["e"]}), predicted=Predicted(unordered_seconds=unordered, gain=gain)
-    )
+    kept = Predicted(unordered_seconds=unordered, gain=gain, ack_window_seconds=1.7, proxy_seconds=2.5)
+    return replace(plan_by_hand({CHANNEL: ["e"]}), predicted=kept)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +47,8 @@ def test_each_row_has_the_forecast_of_the_order_that_it_keeps() -> None:
             "tac": 1.6,
             "search": 1.4,
             "reverse": 2.0,
-            "ack window": 1.6,
-            "proxy": 1.6,
+            "ack window": 1.7,
+            "proxy": 2.5,
         }
     )
     assert rows[KEPT]["error"] == pytest.approx(-0.2)
