@@ -99,6 +99,13 @@ def least_limit(step: TrainingStep) -> int:
     return min(_all_away(step, order).peak for order in _orders(step))
 
 
+def away_fits(step: TrainingStep) -> Iterator[Fit]:
+    """With all offloaded and fetched at the last moment, in each of the orders: no fit holds less there."""
+    for order in _orders(step):
+        choice = _all_away(step, order)
+        yield _judged(choice, Prices(choice.layout), choice.peak, Policy.GREEDY)
+
+
 def _tried(step: TrainingStep, limit: int, policy: Policy) -> Iterator[Fit]:
     for order in _orders(step):
         layout = Layout.of(step, order, LEAD)

@@ -7,7 +7,8 @@ from tfwave.errors import PlanError
 from tfwave.memory.slots import limit_for, room
 from tfwave.offload.batch import LargestBatch, largest_batch
 from tfwave.offload.captured import CapturedStep
-from tfwave.offload.fit import Fit, Policy, fit_step, least_limit
+from tfwave.offload.fit import Fit, Policy, away_fits
+from tfwave.offload.pooled import fit_pool, pool_bytes
 from tfwave.offload.section import memory_section
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
@@ -31,13 +32,14 @@ class Question:
 
     @cached_property
     def fit(self) -> Fit | None:
-        """None if there is none."""
-        return fit_step(self.captured.step, self.usable, self.policy)
+        """None if there is none that a pool of so many bytes can serve."""
+        return fit_pool(self.captured.step, room(self.limit, 1), self.usable, self.policy)
 
     @cached_property
     def least(self) -> int:
         """The least limit, with the room that a pool needs besides."""
-        return limit_for(least_limit(self.captured.step), 2)
+        fits = away_fits(self.captured.step)
+        return min(max(limit_for(fit.forecast.peak, 2), limit_for(pool_bytes(fit), 1)) for fit in fits)
 
     @cached_property
     def batch(self) -> LargestBatch:

@@ -17,7 +17,7 @@ os.environ["TFWAVE_TEST_OPTIMIZER"] = "off"
 
 from tests.numerics.memory.fitted_job import InSession, all_away, config, peak_of_last
 
-STEPS, TRACED, TIMES, SHARE = 10, 8, 16, 0.75
+STEPS, TRACED, TIMES, SHARE = 10, 8, 16, 0.8
 
 import tensorflow as tf  # noqa: E402
 
