@@ -29,6 +29,15 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ("pair", "limit:bytes", "batches", "throughput", "throughput_of_processes:number"),
         ),
     ),
+    "fit_promises": (
+        View(
+            "Verdicts of `tfwave fit` on drawn batches and limits, shares of the plain peak, against steps in a "
+            "pool of that size: made to fit, or, where none was said to, with all away that can be. What fitting "
+            "adds to a step, as promised and as measured.",
+            "each/*",
+            ("model", "batch", "share:share", "fits", "outcome", "right", "promised:share", "measured:share"),
+        ),
+    ),
     "merged": (
         View(
             f"Peaks of two jobs in one graph, with and without barriers; 0 where it ran out. {POOL}",
