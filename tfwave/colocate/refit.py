@@ -8,9 +8,11 @@ from tfwave.colocate.job import Job
 from tfwave.errors import PlanError
 from tfwave.memory.slots import limit_for
 from tfwave.offload.captured import captured_step
-from tfwave.offload.question import Question
+from tfwave.offload.fit import fit_step, least_limit
+from tfwave.offload.section import memory_section
 from tfwave.passes.base import Transform
 from tfwave.passes.registry import find_pass
+from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.plan import Plan
 from tfwave.runtime.stash import load_stash_ops, reserve_for
 from tfwave.sizes import in_words
@@ -35,20 +37,22 @@ def refitted(job: Job, bundle: Bundle, left: int) -> Transform:
 def refit_plan(job: Job, bundle: Bundle, left: int) -> Plan:
     """How the step holds no more than `left` bytes; or as few as it can, as its groups may have room then.
 
+    By bytes alone: where those lie that others leave of a pool, nobody knows.
+
     Raises:
         PlanError: it comes slower by more than the job allows.
         BundleError: as `tfwave.offload.captured.captured_step`.
     """
     captured = captured_step(bundle)
-    question = Question(captured, None, limit_for(max(1, left), 2))
-    if question.least > question.limit:
-        question = Question(captured, None, question.least)
-    memory = question.plan().memory
-    assert memory is not None
+    least = least_limit(captured.step)
+    held = max(left, least)
+    fit = fit_step(captured.step, held)
+    assert fit is not None  # greedy finds one from the least on
+    memory = memory_section(fit, graph_print(captured.view), limit_for(held, 2), limit_for(least, 2))
     slower, most = memory.seconds / memory.plain_seconds - 1, job.fit_slowed_at_most or 0.0
     if slower > most:
         raise PlanError(
-            f"made to fit into {in_words(question.usable)} its step comes slower by {slower:.0%}, over its "
+            f"made to fit into {in_words(held)} its step comes slower by {slower:.0%}, over its "
             f"fit_slowed_at_most of {most:.0%}"
         )
     _log.info(
@@ -59,4 +63,4 @@ def refit_plan(job: Job, bundle: Bundle, left: int) -> Plan:
         in_words(memory.peak_bytes),
         slower * 100,
     )
-    return question.plan()
+    return Plan(memory=memory)
