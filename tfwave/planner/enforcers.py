@@ -15,7 +15,7 @@ from tfwave.graph.transfer import Transfer
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.plan import ChannelOrder
 from tfwave.sim.acks import acknowledged
-from tfwave.sim.steps import Sending, SimulatedStep
+from tfwave.sim.steps import SimulatedStep
 
 ACK_SECONDS = 1.2e-3
 """From an arrival to when the sender, told of it, lets another transfer go."""
@@ -35,7 +35,6 @@ class OrderedStep:
         transfers: all of it.
         network: that it was simulated on.
         orders: what the hook keeps.
-        sending: how it was simulated to send.
         simulated: the step.
         least_seconds: no step is shorter, whatever its order.
         cores_seconds: what the cores need for it.
@@ -44,7 +43,6 @@ class OrderedStep:
     transfers: Sequence[Transfer]
     network: Network
     orders: Sequence[ChannelOrder]
-    sending: Sending
     simulated: SimulatedStep
     least_seconds: float
     cores_seconds: float
@@ -62,7 +60,7 @@ class OrderedStep:
         job = acknowledged(self.simulated.job, channels, window, ACK_SECONDS)
         acks = sum(max(0, len(channel) - window) for channel in channels)
         cores = self.cores_seconds + self._shared(acks * ACK_CORE_SECONDS)
-        return max(job.makespan(self.sending.ranks), self.least_seconds, cores)
+        return max(job.makespan(self.simulated.ranks), self.least_seconds, cores)
 
     def proxy_seconds(self) -> float:
         """Where each task is behind a proxy.

@@ -65,14 +65,13 @@ def forecast(
         MissingCost: a cost is not known in a task that an order speaks of; names it.
         PlanError: an order waits for itself.
     """
-    sending = _sending(transfers, orders)
-    found = _simulated(transfers, network, orders, sending)
+    found = simulated(transfers, network, orders)
     served = workers * max(busiest_server(view, transfers, network)) if workers > 1 else 0.0
     carried = _carried_seconds(transfers, network)
     pulling = workers * len({home_of(device) for device in pulling_devices(view, transfers)})
     cores = network.cores_seconds(max(carried.values(), default=0.0), pulling)
     least = max(served, cores)
-    ordered = OrderedStep(transfers, network, orders, sending, found.ordered, least, cores)
+    ordered = OrderedStep(transfers, network, orders, found.ordered, least, cores)
     return Forecast(
         max(least, found.ordered.seconds),
         tuple(max(least, seconds) for seconds in found.unordered),
@@ -92,19 +91,9 @@ def simulated(
     Raises:
         MissingCost, PlanError: as `forecast`.
     """
-    return _simulated(transfers, network, orders, _sending(transfers, orders))
-
-
-def _sending(transfers: Sequence[Transfer], orders: Sequence[ChannelOrder]) -> Sending:
-    """Channels without an order send as stock TensorFlow does."""
     rules = [ChannelRule(o.channel, o.discipline, tuple(t.key for t in o.transfers)) for o in orders]
     planned = stock_disciplines(transfers) | {rule.channel: rule.discipline for rule in rules}
-    return Sending(planned, ranks_of(transfers, rules))
-
-
-def _simulated(
-    transfers: Sequence[Transfer], network: Network, orders: Sequence[ChannelOrder], sending: Sending
-) -> SimulatedSteps:
+    sending = Sending(planned, ranks_of(transfers, rules))
     stock = stock_ranks(transfers, network.seen)
     costs = _known_costs(network, orders)
     return simulate_steps(Transfers(tuple(transfers), ()), costs, network.cluster, sending, stock)

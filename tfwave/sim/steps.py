@@ -49,9 +49,10 @@ class Sending:
 
 @dataclass(frozen=True)
 class SimulatedStep:
-    """A step that was simulated."""
+    """A step that was simulated, under these ranks of its transfers."""
 
     job: CompiledJob
+    ranks: Sequence[int]
     outcome: Outcome
 
     @property
@@ -87,6 +88,6 @@ def simulate_steps(
     first, *others = stock
     job = compile_job(costs.view, transfers, costs, cluster, ordered.disciplines)
     unordered = compile_job(costs.view, transfers, costs, cluster, anyhow)
-    free = SimulatedStep(unordered, unordered.run(first))
+    free = SimulatedStep(unordered, first, unordered.run(first))
     seconds = (free.seconds, *(unordered.makespan(ranks) for ranks in others))
-    return SimulatedSteps(SimulatedStep(job, job.run(ordered.ranks)), free, seconds)
+    return SimulatedSteps(SimulatedStep(job, ordered.ranks, job.run(ordered.ranks)), free, seconds)
