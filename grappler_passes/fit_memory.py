@@ -41,7 +41,7 @@ class FitMemory(GraphPass):
         if is_done(graph):
             return
         check_step(memory, graph.view)
-        turns = Turns(graph, memory.order, memory.chained)
+        turns = Turns(graph, memory.order, memory.chained, memory.beside)
         make_again(turns, memory)
         move_away(turns, memory)
         chain(turns)

@@ -13,10 +13,11 @@ from tfwave.rewrite.fitted.turns import Turns
 
 @dataclass(frozen=True)
 class InOrder(GraphPass):
-    """Run the ops that move a step's peak one after the other, in the order of a plan of ``tfwave fit``.
+    """Begin the ops that move a step's peak in the order of a plan of ``tfwave fit``.
 
-    A control edge leads from each to the next that does not wait for it anyway. Ops that hold few bytes, 2 % of the
-    peak in all, are left free: constants, shapes, small updates.
+    The plan says how many of those just before an op may still run when it begins: up to three, as its limit has
+    room. Control edges lead to it from those before these, where it does not wait for them anyway. Ops that hold
+    few bytes, 2 % of the peak in all, are left free: constants, shapes, small updates.
 
     What runs again or comes back by the passes `recompute` and `offload` has its turn, too: run this one last.
 
@@ -35,4 +36,4 @@ class InOrder(GraphPass):
     def run(self, graph: GraphRewriter) -> None:
         """Add the control edges."""
         memory = memory_of(self.plan)
-        chain(Turns(graph, memory.order, memory.chained))
+        chain(Turns(graph, memory.order, memory.chained, memory.beside))

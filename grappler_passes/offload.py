@@ -35,7 +35,7 @@ class Offload(GraphPass):
         memory = memory_of(self.plan)
         if not is_done(graph):
             check_step(memory, graph.view)
-            move_away(Turns(graph, memory.order, memory.chained), memory)
+            move_away(Turns(graph, memory.order, memory.chained, memory.beside), memory)
 
 
 def move_away(turns: Turns, memory: Memory) -> None:

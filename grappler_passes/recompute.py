@@ -38,7 +38,7 @@ class Recompute(GraphPass):
         memory = memory_of(self.plan)
         if not is_done(graph):
             check_step(memory, graph.view)
-            make_again(Turns(graph, memory.order, memory.chained), memory)
+            make_again(Turns(graph, memory.order, memory.chained, memory.beside), memory)
 
 
 def make_again(turns: Turns, memory: Memory) -> None:

@@ -1,15 +1,25 @@
 """Random training steps, and what a plan does with one: replayed op by op, by rules of its own."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tfwave.offload.step import Buffer, Op, TrainingStep
 from tfwave.plan.memory import Memory
+
+PIECE = 256
+"""Bytes."""
 
 
 def random_step(rng: random.Random, layers: int) -> TrainingStep:
     """Layers that read some of what came before, at times in its place; then what descends from their gradient."""
     return _Random(rng).step(layers)
+
+
+def whole_pieces(step: TrainingStep) -> TrainingStep:
+    """The same with bytes that an allocator gives as they are, and nothing that outlives the step."""
+    buffers = [replace(b, bytes=b.bytes * PIECE, stays=False) for b in step.buffers]
+    ops = [replace(op, scratch=op.scratch * PIECE) for op in step.ops]
+    return TrainingStep(step.device, tuple(ops), tuple(buffers), step.resident * PIECE)
 
 
 @dataclass

@@ -19,6 +19,7 @@ from tfwave.offload.choice import Choice, Prices
 from tfwave.offload.curve import fitted_curve
 from tfwave.offload.exact import exact_choice
 from tfwave.offload.fit import Policy, fit_step, least_limit
+from tfwave.offload.forecast import forecast
 from tfwave.offload.greedy import greedy_choice
 from tfwave.offload.layout import Layout, Method
 from tfwave.offload.orders import depth_first_order, lean_order
@@ -34,20 +35,22 @@ def traced(step: TrainingStep) -> tuple[int, ...]:
     return tuple(range(len(step.ops)))
 
 
-@MANY
-@given(rng=st.randoms(use_true_random=False), share=st.floats(0, 1))
 @pytest.mark.parametrize("policy", [Policy.GREEDY, Policy.DYMEM])
-def test_each_promise_is_kept(policy: Policy, rng: random.Random, share: float) -> None:
+@pytest.mark.parametrize("seed", range(80))
+def test_each_promise_is_kept(policy: Policy, seed: int) -> None:
+    rng = random.Random(seed)
     step = random_step(rng, rng.randint(2, 8))
     least, most = least_limit(step), Layout.of(step, traced(step), 3).peak
-    limit = least + round(share * max(0, most - least))
+    limit = least + round(rng.random() * max(0, most - least))
     fit = fit_step(step, limit, policy)
-    assume(fit is not None)
-    assert fit is not None
+    if fit is None:
+        assert policy is Policy.DYMEM  # which offloads all, and knows one order only
+        return
     plan = memory_section(fit, NO_GRAPH, limit, least)
     held = replayed(step, plan)
-    assert max(held) == plan.peak_bytes <= limit
-    assert fit.forecast.extra_seconds <= fit.price / fit.exposed + 1e-12
+    assert max(held) <= plan.peak_bytes <= limit
+    assert forecast(fit.forecast.choice, max(held)).peak <= plan.peak_bytes
+    assert plan.seconds >= plan.plain_seconds == step.seconds
     curve = fitted_curve(fit.forecast)
     assert curve.held.tolist() == held
     assert (curve.held + curve.offloaded + curve.recomputed >= fit.layout.kept).all()

@@ -5,22 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.offloaded import random_step, replayed
+from tests.offloaded import PIECE, random_step, replayed, whole_pieces
+from tests.racing import most_held
 from tfwave.memory.pool.lives import live_peak
 from tfwave.offload.fit import Policy, fit_step, least_limit
 from tfwave.offload.placed import planned_lives
 from tfwave.offload.section import memory_section
-from tfwave.offload.step import TrainingStep
+from tfwave.offload.turns import FREE_SHARE
 from tfwave.plan.fingerprint import NO_GRAPH
-
-PIECE = 256
-
-
-def whole_pieces(step: TrainingStep) -> TrainingStep:
-    """The same with bytes that an allocator gives as they are, and nothing that outlives the step."""
-    buffers = [replace(b, bytes=b.bytes * PIECE, stays=False) for b in step.buffers]
-    ops = [replace(op, scratch=op.scratch * PIECE) for op in step.ops]
-    return TrainingStep(step.device, tuple(ops), tuple(buffers), step.resident * PIECE)
 
 
 @pytest.mark.parametrize("policy", [Policy.GREEDY, Policy.DYMEM])
@@ -33,4 +25,9 @@ def test_it_holds_as_much_as_the_plan_does(policy: Policy, seed: int) -> None:
     fit = fit_step(step, 1 << 40 if policy is Policy.DYMEM else limit, policy)
     assert fit is not None
     plan = memory_section(fit, NO_GRAPH, 1 << 40, least)
-    assert live_peak(planned_lives(step, plan)) + step.resident == max(replayed(step, plan))
+    held = max(replayed(step, plan))
+    planned = live_peak(planned_lives(step, plan)) + step.resident
+    assert held <= planned <= plan.peak_bytes
+    assert most_held(step, plan, rng) <= planned + FREE_SHARE * plan.peak_bytes
+    one_by_one = replace(plan, beside=())
+    assert live_peak(planned_lives(step, one_by_one)) + step.resident == held

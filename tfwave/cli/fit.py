@@ -101,9 +101,10 @@ def _verdict(asked: Question) -> str:
     if asked.fit is None:
         return asked.refusal
     forecast = asked.fit.forecast
-    share = forecast.extra_seconds / asked.captured.step.seconds if asked.captured.step.seconds else 0.0
+    plain = asked.captured.step.seconds
+    share = forecast.extra_seconds / plain if plain else 0.0
     how = "with some tensors away" if forecast.moves else "with nothing away"
-    return f"it fits into {in_words(asked.limit)} {how}, at {share:+.1%} of the time of its ops"
+    return f"it fits into {in_words(asked.limit)} {how}, at {share:+.1%} of its time"
 
 
 def _print(asked: Question) -> None:
@@ -111,7 +112,7 @@ def _print(asked: Question) -> None:
     console.print(
         f"{short_device(captured.step.device)}: step {captured.found.step + 1} holds "
         f"{in_words(captured.found.peak)} as captured; "
-        f"its ops take {milliseconds(captured.step.seconds)}, one after the other\n"
+        f"its ops take {milliseconds(captured.step.seconds)}, side by side where they can\n"
         f"{_verdict(asked)}\n"
         f"fits from {in_words(asked.least)} on; largest batch, estimated from "
         f"{'two captures' if asked.other else 'one capture'}: {batch.plain:.2f} x as it is, {batch.fitted:.2f} x "

@@ -136,7 +136,7 @@ def print_memory(memory: Memory) -> None:
     console.print(
         f"a step of {len(memory.order)} ops in {in_words(memory.limit_bytes)}, policy {memory.policy}; away: "
         f"{', '.join(away) or 'nothing'}; predicted: peak {in_words(memory.peak_bytes)}, "
-        f"{milliseconds(memory.seconds)} a step, {milliseconds(memory.plain_seconds)} if all is kept; fits from "
+        f"{milliseconds(memory.seconds)} a step, {milliseconds(memory.plain_seconds)} as it is; fits from "
         f"{in_words(memory.least_bytes)} on",
         soft_wrap=True,
     )

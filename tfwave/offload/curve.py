@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfwave.offload.forecast import Forecast
+from tfwave.offload.held import Held
 from tfwave.offload.layout import Bytes, Layout, Method
 from tfwave.offload.step import TrainingStep
 
@@ -30,14 +31,9 @@ def plain_curve(step: TrainingStep) -> Bytes:
 
 
 def fitted_curve(forecast: Forecast) -> MemoryCurve:
-    """As the moves of a forecast have it; the most that is held is the forecast's peak."""
+    """As the moves of a forecast have it, one op after the other."""
     layout = forecast.choice.layout
-    held = layout.kept.copy()
-    away = {method: np.zeros_like(held) for method in Method}
+    away = {method: np.zeros_like(layout.kept) for method in Method}
     for move in forecast.moves:
-        candidate = layout.candidates[move.number]
-        held[move.gone : move.back] -= candidate.bytes
-        away[move.method][move.gone : move.back] += candidate.bytes
-        if move.method is Method.RECOMPUTE and candidate.chain:
-            held[move.back] += candidate.chain.temporary
-    return MemoryCurve(held, away[Method.OFFLOAD], away[Method.RECOMPUTE])
+        away[move.method][move.gone : move.back] += layout.candidates[move.number].bytes
+    return MemoryCurve(Held.of(layout, forecast.moves).during, away[Method.OFFLOAD], away[Method.RECOMPUTE])

@@ -1,7 +1,7 @@
 """Whether and how a training step fits into a memory: the order, what is away, and what that costs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tfwave.offload.bound import relief_bound
@@ -100,10 +100,15 @@ def least_limit(step: TrainingStep) -> int:
 
 
 def away_fits(step: TrainingStep) -> Iterator[Fit]:
-    """With all offloaded and fetched at the last moment, in each of the orders: no fit holds less there."""
+    """With all offloaded and fetched at the last moment, one op after the other: no fit holds less in its order."""
     for order in _orders(step):
         choice = _all_away(step, order)
-        yield _judged(choice, Prices(choice.layout), choice.peak, Policy.GREEDY)
+        yield one_by_one(_judged(choice, Prices(choice.layout), choice.peak, Policy.GREEDY))
+
+
+def one_by_one(fit: Fit) -> Fit:
+    """The same where no op runs beside those that come before it."""
+    return replace(fit, forecast=forecast(fit.forecast.choice, fit.forecast.peak, 0))
 
 
 def _tried(step: TrainingStep, limit: int, policy: Policy) -> Iterator[Fit]:

@@ -1,149 +1,43 @@
-"""A choice as a program: when each tensor goes and comes, what that holds, and how long it takes.
+"""What a choice does: the turns of the ops, the bytes that are held then, and how long that takes."""
 
-Ops run one after the other on the compute lane; copies in their turn on a lane beside it.
+from dataclasses import dataclass
 
-1. A copy out begins when the last op of the forward pass that uses the tensor is done. The tensor's bytes are free
-   once it is out: an op for which there is no room else waits for that.
-2. A copy back begins before an op some ops ahead of the first that wants it, and has its bytes from then on. Where
-   there is room, up to 6 ops ahead of it.
-3. What is made again is made before the op that wants it, or before what else is made of it.
-"""
-
-from collections import defaultdict, deque
-from dataclasses import dataclass, replace
-
-from tfwave.offload.choice import COPY_BYTES_PER_SECOND, Choice
-from tfwave.offload.layout import Bytes, Method
-
-MOST_AHEAD = 6
-"""A copy back begins no more ops ahead: 20 cost a ResNet-like step 13 % of its peak."""
-
-
-@dataclass(frozen=True)
-class Move:
-    """A tensor that is away for a while; places are those of ops.
-
-    Attributes:
-        number: of its candidate.
-        method: how it comes back.
-        left: the last op of the forward pass that uses it.
-        gone: the first op for which its bytes are free.
-        back: the op before which it is made again, or its copy back begins.
-    """
-
-    number: int
-    method: Method
-    left: int
-    gone: int
-    back: int
+from tfwave.offload.choice import Choice
+from tfwave.offload.held import Held
+from tfwave.offload.moves import Move, moves_of
+from tfwave.offload.timed import FittedRun, fitted_run
+from tfwave.offload.turns import MOST_BESIDE, KeptTurns, kept_turns
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a choice does, by the model: bytes at most, and seconds beyond those of all ops one after the other."""
+    """By the model.
+
+    Attributes:
+        choice: that was made.
+        moves: when its tensors go and come.
+        turns: which ops keep their turn.
+        run: what runs when.
+    """
 
     choice: Choice
     moves: tuple[Move, ...]
-    peak: int
-    extra_seconds: float
+    turns: KeptTurns
+    run: FittedRun
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that are held at once."""
+        return self.turns.peak
+
+    @property
+    def extra_seconds(self) -> float:
+        """What a step takes beyond one as it is."""
+        return max(0.0, self.run.run.seconds - self.choice.layout.step.seconds)
 
 
-def forecast(choice: Choice, limit: int) -> Forecast:
-    """Run a choice that keeps to a limit."""
-    return _Run(choice, limit).forecast()
-
-
-class _Run:
-    def __init__(self, choice: Choice, limit: int) -> None:
-        self._choice, self._layout, self._limit = choice, choice.layout, limit
-        self._moves = {move.number: move for move in _moves(choice)}
-        self._held: Bytes = choice.held.copy()
-        self._fetch_early()
-        self._pending: deque[tuple[int, float]] = deque()
-        self._outside = 0
-        self._compute = self._copies = 0.0
-        self._there: dict[int, float] = {}
-        """When what is copied back is there, by buffer."""
-
-    def forecast(self) -> Forecast:
-        leaving, coming = _by_place(self._moves, "left"), _by_place(self._moves, "back")
-        peak = 0
-        for place, op in enumerate(self._layout.order):
-            self._make_room(place, coming[place])
-            peak = max(peak, int(self._held[place]) + self._outside)
-            for number in coming[place]:
-                self._come(number)
-            self._wait_for(self._layout.step.used[op])
-            self._compute += self._layout.step.ops[op].seconds
-            for number in leaving[place]:
-                self._leave(number)
-        extra = self._compute - self._layout.step.seconds
-        moves = tuple(self._moves[number] for number in sorted(self._moves))
-        return Forecast(self._choice, moves, peak, max(0.0, extra))
-
-    def _fetch_early(self) -> None:
-        """Case 2: as far ahead as there is room."""
-        busy = [place for place, op in enumerate(self._layout.order) if self._layout.step.used[op]]
-        index = {place: i for i, place in enumerate(busy)}
-        for number, move in sorted(self._moves.items(), key=lambda item: (item[1].back, item[0])):
-            if move.method != Method.OFFLOAD:
-                continue
-            candidate = self._layout.candidates[number]
-            wanted = min(candidate.wanted, move.back if move.back < candidate.fetched else candidate.wanted)
-            for place in busy[max(0, index[wanted] - MOST_AHEAD) : index[wanted]]:
-                early = self._held[place : move.back]
-                if move.left + 1 < place < move.back and int(early.max()) + candidate.bytes <= self._limit:
-                    early += candidate.bytes
-                    self._moves[number] = replace(move, back=place)
-                    break
-
-    def _make_room(self, place: int, coming: list[int]) -> None:
-        """Case 1; what comes back has left before."""
-        while self._pending:
-            number, out = self._pending[0]
-            fits = int(self._held[place]) + self._outside <= self._limit
-            if out > self._compute and fits and not any(waiting in coming for waiting, _ in self._pending):
-                return
-            self._compute = max(self._compute, out)
-            self._pending.popleft()
-            self._outside -= self._layout.candidates[number].bytes
-            self._moves[number] = replace(self._moves[number], gone=place)
-
-    def _come(self, number: int) -> None:
-        candidate = self._layout.candidates[number]
-        if self._moves[number].method == Method.OFFLOAD:
-            self._copies = max(self._copies, self._compute) + candidate.bytes / COPY_BYTES_PER_SECOND
-            self._there[candidate.buffer] = self._copies
-        elif candidate.chain:
-            self._wait_for(candidate.chain.needs)
-            self._compute += candidate.chain.seconds
-
-    def _leave(self, number: int) -> None:
-        if self._moves[number].method == Method.OFFLOAD:
-            size = self._layout.candidates[number].bytes
-            self._copies = max(self._copies, self._compute) + size / COPY_BYTES_PER_SECOND
-            self._pending.append((number, self._copies))
-            self._outside += size
-
-    def _wait_for(self, buffers: tuple[int, ...]) -> None:
-        for buffer in buffers:
-            self._compute = max(self._compute, self._there.get(buffer, 0.0))
-
-
-def _moves(choice: Choice) -> list[Move]:
-    """What is really away."""
-    return [
-        Move(number, Method(method), candidate.left, candidate.left + 1, back)
-        for number, (candidate, method, back) in enumerate(
-            zip(choice.layout.candidates, choice.methods.tolist(), choice.returns.tolist(), strict=True)
-        )
-        if method != Method.KEEP and back > candidate.left + 1
-    ]
-
-
-def _by_place(moves: dict[int, Move], which: str) -> defaultdict[int, list[int]]:
-    """What is made again needs what was made before it: in the order in which it was made at first."""
-    found: defaultdict[int, list[int]] = defaultdict(list)
-    for number in sorted(moves):
-        found[getattr(moves[number], which)].append(number)
-    return found
+def forecast(choice: Choice, limit: int, most_beside: int = MOST_BESIDE) -> Forecast:
+    """Of a choice that keeps to a limit, and lets so many ops run at most when one begins."""
+    layout, moves = choice.layout, moves_of(choice, limit)
+    turns = kept_turns(layout, Held.of(layout, moves), limit, most_beside)
+    return Forecast(choice, moves, turns, fitted_run(layout, moves, turns))

@@ -95,6 +95,15 @@ class Layout:
             ),
         )
 
+    @cached_property
+    def taken(self) -> Bytes:
+        """Of what is held during each op, by its place: what it takes for itself, buffers and scratch."""
+        taken = np.array([self.step.ops[op].scratch for op in self.order], dtype=np.int64)
+        places = np.argsort(self.order)
+        for buffer in self.step.buffers:
+            taken[min(places[use] for use in buffer.uses)] += buffer.bytes
+        return taken
+
     @property
     def peak(self) -> int:
         """Bytes, if all is kept."""

@@ -1,5 +1,6 @@
 """Where the buffers of a captured step shall lie, as the section of a plan."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from tfwave.bundle.bundle import Bundle
@@ -10,7 +11,8 @@ from tfwave.memory.pool.lives import Beside, Life, life, live_peak, traced_lives
 from tfwave.memory.pool.placement import place_offline
 from tfwave.offload.step import TrainingStep
 from tfwave.plan.fingerprint import graph_print
-from tfwave.plan.memory import AwayTensor, Memory, Place
+from tfwave.plan.memory import OFFLOAD, AwayTensor, Memory, Place
+from tfwave.rewrite.fitted.beside import last_beside
 
 POLICY = "placement"
 SMALLEST_SHARE = 1e-4
@@ -66,11 +68,12 @@ def _order(found: CapturedMemory) -> tuple[str, ...]:
 
 
 def planned_lives(step: TrainingStep, plan: Memory) -> tuple[Life, ...]:
-    """What a training step takes if it runs as a plan says: op after op, in the plan's order.
+    """What a training step takes if it runs as a plan says, in the plan's order.
 
-    1. What is away is free from the op on that needs its bytes, and is taken anew before the op that it comes back
+    1. What an op uses is free when the last op has begun that may run beside it.
+    2. What is away is free from the op on that needs its bytes, and is taken anew before the op that it comes back
        for, under that op's name.
-    2. Before the op that what ops make again is for, they take the most of their scratch, and all else that they
+    3. Before the op that what ops make again is for, they take the most of their scratch, and all else that they
        make.
     """
     return tuple(sorted(_Planned(step, plan).lives(), key=lambda found: (found.born, -found.bytes)))
@@ -83,12 +86,14 @@ class _Planned:
         self._ops = {op.node: number for number, op in enumerate(step.ops)}
         self._places = {name: place for place, name in enumerate(plan.order)}
         self._away = {name: tensor for tensor in plan.tensors for name in tensor.names}
+        self._chained = [self._places[name] for name in plan.chained]
+        self._last = last_beside(plan.beside, len(plan.chained))
 
     def lives(self) -> Iterator[Life]:
         for op in self._step.ops:
             if op.scratch:
                 place = self._places[op.node]
-                yield life(op.node, op.scratch, 2 * place, 2 * place + 1)
+                yield life(op.node, op.scratch, 2 * place, self._until(place))
         for number, buffer in enumerate(self._step.buffers):
             if buffer.bytes and not buffer.stays:
                 yield from self._of_buffer(number)
@@ -103,22 +108,35 @@ class _Planned:
         if away is None:
             yield life(name, buffer.bytes, born, dies)
             return
-        yield life(name, buffer.bytes, born, 2 * self._places[away.gone])
+        yield life(name, buffer.bytes, born, self._gone(away))
         yield life(away.back, buffer.bytes, 2 * self._places[away.back], dies)
 
     def _again(self, tensor: AwayTensor) -> Iterator[Life]:
-        """Case 2."""
-        at = 2 * self._places[tensor.back]
+        """Case 3."""
+        at, until = 2 * self._places[tensor.back], self._until(self._places[tensor.back])
         again = {self._ops[name] for name in tensor.again}
         most = max(
             (self._step.ops[number] for number in sorted(again)), key=lambda op: op.scratch, default=None
         )
         if most is not None and most.scratch:
-            yield life(most.node, most.scratch, at, at + 1)
+            yield life(most.node, most.scratch, at, until)
         for buffer in self._step.buffers:
             if again & set(buffer.writers) and buffer.bytes and buffer.names != tensor.names:
-                yield life(self._step.ops[buffer.writers[0]].node, buffer.bytes, at, at + 1)
+                yield life(self._step.ops[buffer.writers[0]].node, buffer.bytes, at, until)
 
     def _span(self, uses: Sequence[int]) -> tuple[int, int]:
         places = [self._places[self._step.ops[use].node] for use in uses]
-        return 2 * min(places), 2 * max(places) + 1
+        return 2 * min(places), self._until(max(places))
+
+    def _gone(self, tensor: AwayTensor) -> int:
+        """Ops that may begin before the copy out is done find its bytes taken."""
+        gone, back = self._places[tensor.gone], self._places[tensor.back]
+        alone = 2 * gone if tensor.method == OFFLOAD else 2 * self._places[tensor.after] + 1
+        until = self._until(gone if tensor.method == OFFLOAD else self._places[tensor.after])
+        return min(2 * back, until) if until > 2 * gone + 1 else alone
+
+    def _until(self, place: int) -> int:
+        """Case 1."""
+        index = bisect_left(self._chained, place)
+        last = self._chained[self._last[index]] if index < len(self._chained) else place
+        return 2 * max(place, last) + 1

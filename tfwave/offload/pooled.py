@@ -1,33 +1,33 @@
 """Fits into a pool in one piece, as TensorFlow fills it: what is free there may lie apart."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tfwave.memory.pool.growing import bfc_in_one_region
-from tfwave.offload.fit import Fit, Policy, away_fits, fit_step
-from tfwave.offload.placed import planned_lives
-from tfwave.offload.section import memory_section
-from tfwave.offload.step import TrainingStep
-from tfwave.plan.fingerprint import NO_GRAPH
+from tfwave.memory.pool.lives import Life, life
+from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, one_by_one
+from tfwave.offload.layout import Method
+from tfwave.offload.moves import Move
+from tfwave.offload.step import Buffer, TrainingStep
 
 _LESS = 0.95
 """Where a fit takes more of the pool than there is, the next one holds at most this share of it."""
 
 
 def fit_pool(step: TrainingStep, limit: int, usable: int, policy: Policy) -> Fit | None:
-    """The first fit that a pool of `limit` bytes can serve, of those that hold at most `usable` bytes, then fewer.
+    """The fastest that a pool of `limit` bytes can serve, of fits that hold at most `usable` bytes, and of fewer.
 
-    None if the policy finds none. The solver is asked once, and greedy for what holds less; the last that is tried
-    has all away that can be.
+    None if the policy finds none. One op after the other needs less of a pool, so each fit is tried so, too. The
+    solver is asked once, and greedy for what holds less; the last that is tried has all away that can be.
     """
-    fits = (fit for fit in _tried(step, usable, policy) if pool_bytes(fit) <= limit)
-    return next(fits, None)
-
-
-def pool_bytes(fit: Fit) -> int:
-    """What the step takes of a pool, op after op, with what lies apart and what comes as padding."""
-    step, peak = fit.layout.step, fit.forecast.peak
-    lives = planned_lives(step, memory_section(fit, NO_GRAPH, peak, peak))
-    return step.resident + bfc_in_one_region(lives).size
+    best: Fit | None = None
+    for fit in _tried(step, usable, policy):
+        if best is not None and best.seconds <= fit.seconds:
+            break
+        served = (each for each in (fit, one_by_one(fit)) if pool_bytes(each) <= limit)
+        found = next(served, None)
+        if found is not None and (best is None or found.seconds < best.seconds):
+            best = found
+    return best
 
 
 def _tried(step: TrainingStep, usable: int, policy: Policy) -> Iterator[Fit]:
@@ -38,3 +38,59 @@ def _tried(step: TrainingStep, usable: int, policy: Policy) -> Iterator[Fit]:
             return
         held, by = int(min(held, fit.forecast.peak) * _LESS), Policy.GREEDY
     yield from (fit for fit in away_fits(step) if fit.forecast.peak <= usable)
+
+
+def pool_bytes(fit: Fit) -> int:
+    """What the step takes of a pool, as its forecast runs, with what lies apart and what comes as padding."""
+    return fit.layout.step.resident + bfc_in_one_region(run_lives(fit)).size
+
+
+def run_lives(fit: Fit) -> tuple[Life, ...]:
+    """What the step takes when, as its forecast runs: with its scratch, and what runs again, until that is done."""
+    return tuple(sorted(_Lives(fit).lives(), key=lambda found: (found.born, -found.bytes)))
+
+
+class _Lives:
+    def __init__(self, fit: Fit) -> None:
+        self._layout, self._moves = fit.layout, fit.forecast.moves
+        self._step, self._fitted = fit.layout.step, fit.forecast.run
+        run = fit.forecast.run.run
+        self._begins, self._ends = run.begins, run.ends
+
+    def lives(self) -> Iterator[Life]:
+        for number, op in enumerate(self._step.ops):
+            if op.scratch:
+                yield life(op.node, op.scratch, self._begins[number], self._ends[number])
+        moves = {self._layout.candidates[move.number].buffer: move for move in self._moves}
+        for number, buffer in enumerate(self._step.buffers):
+            if buffer.bytes and not buffer.stays:
+                yield from self._moved(buffer, moves[number]) if number in moves else self._kept(buffer)
+
+    def _kept(self, buffer: Buffer) -> Iterator[Life]:
+        yield self._life(buffer, self._begins[buffer.writers[0]], buffer.uses)
+
+    def _moved(self, buffer: Buffer, move: Move) -> Iterator[Life]:
+        backward = [use for use in buffer.uses if self._step.ops[use].is_backward]
+        out = [self._fitted.out[move.number]] if move.method is Method.OFFLOAD else []
+        yield self._life(buffer, self._begins[buffer.writers[0]], [*(set(buffer.uses) - {*backward}), *out])
+        back = self._fitted.back[move.number]
+        yield self._life(buffer, self._begins[back], [back, *backward])
+        yield from self._beside(move, back)
+
+    def _beside(self, move: Move, back: int) -> Iterator[Life]:
+        """What ops take that run again, besides what they make again."""
+        candidate = self._layout.candidates[move.number]
+        if move.method is Method.OFFLOAD or candidate.chain is None:
+            return
+        again, begin, end = set(candidate.chain.ops), self._begins[back], self._ends[back]
+        most = max((self._step.ops[number] for number in sorted(again)), key=lambda op: op.scratch)
+        if most.scratch:
+            yield life(most.node, most.scratch, begin, end)
+        for number, buffer in enumerate(self._step.buffers):
+            if again & set(buffer.writers) and buffer.bytes and number != candidate.buffer:
+                yield life(self._step.ops[buffer.writers[0]].node, buffer.bytes, begin, end)
+
+    def _life(self, buffer: Buffer, born: int, users: Collection[int]) -> Life:
+        return life(
+            self._step.ops[buffer.writers[0]].node, buffer.bytes, born, max(self._ends[n] for n in users)
+        )

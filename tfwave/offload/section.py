@@ -1,9 +1,8 @@
 """A fit as the section of a plan."""
 
-from tfwave.offload.chained import chained_ops
 from tfwave.offload.fit import Fit
-from tfwave.offload.forecast import Move
 from tfwave.offload.layout import Method
+from tfwave.offload.moves import Move
 from tfwave.plan.fingerprint import GraphPrint
 from tfwave.plan.memory import OFFLOAD, RECOMPUTE, AwayTensor, Memory
 
@@ -21,7 +20,8 @@ def memory_section(fit: Fit, graph: GraphPrint, limit_bytes: int, least_bytes: i
         seconds=fit.seconds,
         plain_seconds=step.seconds,
         least_bytes=least_bytes,
-        chained=tuple(step.ops[op].node for op in chained_ops(fit.forecast)),
+        chained=tuple(step.ops[fit.layout.order[place]].node for place in fit.forecast.turns.places),
+        beside=fit.forecast.turns.beside,
     )
 
 

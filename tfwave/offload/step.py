@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.graph.access import Resource
+from tfwave.offload.threads import Task, lanes_of, run
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,10 @@ class TrainingStep:
     buffers: tuple[Buffer, ...]
     resident: int
 
-    @property
+    @cached_property
     def seconds(self) -> float:
-        """Of all ops, one after the other."""
-        return sum(op.seconds for op in self.ops)
+        """Of the step as it is: each op begins when it can."""
+        return run([Task(op.seconds, op.after) for op in self.ops], lanes_of(self.device)).seconds
 
     @cached_property
     def used(self) -> tuple[tuple[int, ...], ...]:

@@ -60,20 +60,22 @@ class Memory:
         graph: of the step that ran.
         limit_bytes: of the memory.
         policy: who chose.
-        order: all ops of the step, one after the other, by name.
+        order: all ops of the step, by name.
         tensors: what is away, in the order in which it was made.
         peak_bytes: predicted: the most that is held at once, resident bytes included.
-        seconds: predicted: of a step in this order, copies and repeated ops included.
-        plain_seconds: predicted: of a step in this order if all is kept.
+        seconds: predicted: of a step that runs so, copies and repeated ops included.
+        plain_seconds: predicted: of the step as it is.
         least_bytes: the least limit at which the step still fits.
         chained: of the order, in turn: the ops that move the peak, which keep their turn.
+        beside: of each of these: how many of them just before it may still run when it begins; empty: none.
         places: where its buffers lie, where that was decided; several of one op as it takes them.
         region_bytes: that the places take.
 
     Raises:
         PlanError: a peak above the limit, an op or a tensor twice, or a tensor of an unknown method, without bytes,
-            or whose ops are not in the order, or not in this turn; an op that keeps another turn; or a place that
-            is not in the region, or of no such op; names it.
+            or whose ops are not in the order, or not in this turn; an op that keeps another turn, or has more ops
+            beside it than the turns before it allow; or a place that is not in the region, or of no such op; names
+            it.
     """
 
     graph: GraphPrint
@@ -88,6 +90,7 @@ class Memory:
     chained: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     region_bytes: int = 0
+    beside: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Hold what every reader relies on."""
@@ -97,13 +100,14 @@ class Memory:
             )
         if not (math.isfinite(self.seconds) and 0 <= self.plain_seconds <= self.seconds):
             raise PlanError(
-                f"the plan's step takes {self.seconds} s, and {self.plain_seconds} s if all is kept"
+                f"the plan's step takes {self.seconds} s, and {self.plain_seconds} s if it runs as it is"
             )
         places = {name: place for place, name in enumerate(self.order)}
         if len(places) < len(self.order):
             name = next(n for place, n in enumerate(self.order) if places[n] != place)
             raise PlanError(f"the plan's order has the op '{name}' twice")
         _check_chained(self.chained, places)
+        _check_beside(self.chained, self.beside)
         named: set[str] = set()
         for tensor in self.tensors:
             _check(tensor, places)
@@ -125,6 +129,18 @@ def _check_chained(chained: Sequence[str], places: Mapping[str, int]) -> None:
         if places.get(name, -1) <= last:
             raise PlanError(f"the plan chains the op '{name}' out of its order")
         last = places[name]
+
+
+def _check_beside(chained: Sequence[str], beside: Sequence[int]) -> None:
+    if beside and len(beside) != len(chained):
+        raise PlanError(
+            f"the plan says of {len(beside)} ops what may run beside them, and chains {len(chained)}"
+        )
+    first = 0
+    for index, (name, count) in enumerate(zip(chained, beside, strict=False)):
+        if not first <= index - count <= index:
+            raise PlanError(f"the plan lets {count} ops run beside '{name}', which come before others' turn")
+        first = index - count
 
 
 def _check(tensor: AwayTensor, places: Mapping[str, int]) -> None:

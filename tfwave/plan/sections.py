@@ -82,7 +82,11 @@ def memory_dict(memory: Memory) -> dict[str, Any]:
     """A step in a limited memory."""
     tensors = [vars(t) | {"names": list(t.names), "again": list(t.again)} for t in memory.tensors]
     plain = {"graph": graph_dict(memory.graph), "order": list(memory.order), "tensors": tensors}
-    lists = {"chained": list(memory.chained), "places": [vars(place) for place in memory.places]}
+    lists = {
+        "chained": list(memory.chained),
+        "beside": list(memory.beside),
+        "places": [vars(place) for place in memory.places],
+    }
     found = vars(memory) | plain | lists
     return found if memory.places else {k: v for k, v in found.items() if k not in {"places", "region_bytes"}}
 
@@ -102,6 +106,7 @@ def memory_of(message: plan_pb2.Memory) -> Memory:
         chained=tuple(message.chained),
         places=tuple(Place(place.op, place.offset, place.bytes) for place in message.places),
         region_bytes=message.region_bytes,
+        beside=tuple(message.beside),
     )
 
 

@@ -25,13 +25,14 @@ from tfwave import fit_memory  # noqa: E402
 from tfwave.capture.session import capture_run  # noqa: E402
 from tfwave.graph.item import GraphItem  # noqa: E402
 from tfwave.offload.captured import captured_step  # noqa: E402
+from tfwave.offload.fit import Policy  # noqa: E402
 from tfwave.offload.question import Question  # noqa: E402
 from tfwave.passes.text import parse_pipeline  # noqa: E402
 from tfwave.proto.tensorflow_pb2 import GraphDef  # noqa: E402
 from tfwave.runtime.stash import stash_figures  # noqa: E402
 
 v1 = tf.compat.v1
-WIDTH, LAYERS, ROWS, LIMIT, SHARE = 64, 6, 2048, "12MiB", 0.6
+WIDTH, LAYERS, ROWS, LIMIT, SHARE = 256, 6, 2048, "36MiB", 0.9
 STEPS = 3
 DEADLINE = 60.0
 CLOSING = 10.0
@@ -165,10 +166,10 @@ def trained(session: Any) -> list[str]:
 
 
 def fitted_graph(plain: tf.Graph, out: Path) -> tf.Graph:
-    """In as much of its peak as makes it offload."""
+    """With all offloaded that can be."""
     with session_of(plain) as session:
         captured = captured_step(capture_run(session, ["loss:0", "train"], out=out, steps=2, warmup=1))
-    plan = Question(captured, None, round(captured.found.peak * SHARE)).plan()
+    plan = Question(captured, None, round(captured.found.peak * SHARE), Policy.DYMEM).plan()
     item = GraphItem(GraphDef.FromString(plain.as_graph_def().SerializeToString()))
     rewritten = parse_pipeline("fit_memory", plan)(item).item.graph
     with tf.Graph().as_default() as graph:

@@ -10,7 +10,7 @@ from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.colocate.job import Job
 from tfwave.colocate.refit import refit_plan
 from tfwave.errors import PlanError
-from tfwave.offload import forecast
+from tfwave.offload import timed
 from tfwave.offload.captured import captured_step
 
 TWICE = 1.0
@@ -40,7 +40,7 @@ def test_a_step_that_would_come_too_slow_is_refused(
     captured: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By slow copies, into as little as it can hold."""
-    monkeypatch.setattr(forecast, "COPY_BYTES_PER_SECOND", 1e6)
+    monkeypatch.setattr(timed, "COPY_BYTES_PER_SECOND", 1e6)
     with pytest.raises(
         PlanError, match=r"its step comes slower by \d+%, over its fit_slowed_at_most of 100%"
     ):

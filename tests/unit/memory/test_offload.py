@@ -8,12 +8,12 @@ import pytest
 from tests.unit.cli.test_fit_cli import MIB, training
 from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import captured_step
-from tfwave.offload.chained import chained_ops
 from tfwave.offload.choice import COPY_BYTES_PER_SECOND, Choice
 from tfwave.offload.fit import least_limit
 from tfwave.offload.forecast import forecast
 from tfwave.offload.layout import Layout, Method
 from tfwave.offload.step import Buffer, Op, TrainingStep
+from tfwave.offload.threads import BESIDE
 
 SIZE = 4_000_000
 COPIED = SIZE / COPY_BYTES_PER_SECOND
@@ -45,11 +45,26 @@ def test_backward_is_what_descends_from_the_gradient_of_the_loss() -> None:
     assert {op.node for op in step.ops if op.is_backward} == {"dloss", "db", "da", "g", "update"}
 
 
-def test_copies_that_hide_behind_compute_cost_nothing() -> None:
-    found = forecast(offloaded(chain_step(10 * COPIED), 0), SIZE + 8)
+def test_copies_that_hide_behind_compute_cost_nothing_on_a_gpu() -> None:
+    step = replace(chain_step(10 * COPIED), device="/gpu")
+    found = forecast(offloaded(step, 0), SIZE + 8)
     assert (found.extra_seconds, found.peak) == (0, SIZE + 8)
     (move,) = found.moves
     assert (move.left, move.gone, move.back) == (0, 2, 4)
+
+
+def test_on_cores_copies_take_their_share() -> None:
+    """What runs beside them, and they themselves, come to 1.25 seconds in one."""
+    found = forecast(offloaded(chain_step(10 * COPIED), 0), SIZE + 8)
+    assert found.extra_seconds == pytest.approx(2 * COPIED * (2 / BESIDE - 1))
+
+
+def test_two_ops_at_once_gain_a_quarter() -> None:
+    step = chain_step(1.0)
+    assert step.seconds == pytest.approx(6)
+    free = replace(step, ops=tuple(replace(op, after=()) for op in step.ops))
+    assert free.seconds == pytest.approx(6 / BESIDE)
+    assert replace(free, device="/gpu").seconds == pytest.approx(6)
 
 
 def test_a_copy_that_nothing_hides_is_waited_for() -> None:
@@ -100,7 +115,7 @@ def test_a_captured_step_holds_what_its_profile_says() -> None:
 
 
 def test_an_op_waits_until_a_copy_has_made_room() -> None:
-    step = chain_step(10 * COPIED)
+    step = replace(chain_step(10 * COPIED), device="/gpu")
     step = replace(step, ops=(*(replace(op, seconds=0.0) for op in step.ops[:3]), *step.ops[3:]))
     found = forecast(offloaded(step, 0), SIZE + 8)
     assert found.extra_seconds == pytest.approx(COPIED)
@@ -131,7 +146,7 @@ def test_all_keep_their_turn_but_what_holds_two_percent_in_all() -> None:
     )
     step = TrainingStep("/cpu", tuple(ops), buffers, 0)
     choice = Choice.all_of(Layout.of(step, (0, 1, 2, 3, 4), 0), Method.KEEP)
-    assert chained_ops(forecast(choice, 2000)) == (0, 1, 4)
+    assert forecast(choice, 2000).turns.places == (0, 1, 4)
     heavier = replace(step, buffers=(buffers[0], replace(buffers[1], bytes=16), buffers[2]))
     choice = Choice.all_of(Layout.of(heavier, (0, 1, 2, 3, 4), 0), Method.KEEP)
-    assert chained_ops(forecast(choice, 2000)) == (0, 1, 2, 4)
+    assert forecast(choice, 2000).turns.places == (0, 1, 2, 4)

@@ -1,6 +1,7 @@
 """A small training step and plans that make it fit: x -> a -> b -> view, then db, da, g and an update."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tfwave.graph.item import GraphItem
 from tfwave.graph.view import GraphView
@@ -47,7 +48,13 @@ def step() -> GraphItem:
     return GraphItem(graph, fetches=("loss:0", "update"))
 
 
-def plan(*tensors: AwayTensor, chained: Sequence[str] = MOVING, item: GraphItem | None = None) -> Plan:
+def plan(
+    *tensors: AwayTensor,
+    chained: Sequence[str] = MOVING,
+    item: GraphItem | None = None,
+    beside: Sequence[int] = (),
+) -> Plan:
     """What makes a step fit, by default that one."""
     graph = graph_print(GraphView.of((item or step()).graph))
-    return Plan(memory=Memory(graph, 1000, "greedy", ORDER, tensors, 900, 2.5, 2.0, 800, tuple(chained)))
+    memory = Memory(graph, 1000, "greedy", ORDER, tensors, 900, 2.5, 2.0, 800, tuple(chained))
+    return Plan(memory=replace(memory, beside=tuple(beside)))

@@ -1,5 +1,6 @@
 """The passes that make a step keep to a limited memory: clones, copies and turns."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,12 +13,14 @@ from tests.rewrites import check_rewrite
 from tests.unit.passes.fitted import AGAIN, STASHED, plan, step
 from tfwave.errors import PassError
 from tfwave.graph.item import GraphItem
+from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.base import PassResult
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.memory import AwayTensor
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
-from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32, DT_VARIANT, NodeDef
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32, DT_VARIANT, GraphDef, NodeDef
+from tfwave.rewrite.fitted.turns import Turns
 
 
 def inputs(result: PassResult, name: str) -> list[str]:
@@ -130,6 +133,54 @@ def test_only_what_would_run_in_another_order_is_chained() -> None:
     next(each for each in item.graph.node if each.name == "da").attr["N"].i = 2
     result = check_rewrite(InOrder(plan(chained=chained, item=item)), item)
     assert inputs(result, "da") == ["a", "view", "^db"]
+
+
+def independent() -> GraphItem:
+    """Ops that need nothing of each other, and one for each that reads it."""
+    graph = GraphDef()
+    for number in range(6):
+        node = graph.node.add(name=f"op{number}", op="Placeholder", device="/device:CPU:0")
+        node.attr["dtype"].type = DT_FLOAT
+        reader = graph.node.add(name=f"reader{number}", op="Exp", input=[node.name], device="/device:CPU:0")
+        reader.attr["T"].type = DT_FLOAT
+    return GraphItem(graph, fetches=tuple(f"reader{number}" for number in range(6)))
+
+
+@pytest.mark.parametrize(
+    ("beside", "waits"),
+    [
+        ((0, 0, 0, 0, 0, 0), ["", "0", "1", "2", "3", "4"]),
+        ((0, 1, 2, 2, 1, 2), ["", "", "", "0", "210", "210"]),
+        ((0, 1, 1, 2, 0, 1), ["", "", "0", "0", "321", "321"]),
+        ((0, 1, 2, 3, 4, 5), ["", "", "", "", "", ""]),
+    ],
+)
+def test_an_op_waits_for_those_that_may_not_run_beside_it(beside: Sequence[int], waits: list[str]) -> None:
+    """And not for those for which they waited."""
+    item = independent()
+    order = tuple(f"op{number}" for number in range(6))
+    made = plan(item=item)
+    assert made.memory is not None
+    memory = replace(made.memory, order=order, tensors=(), chained=order, beside=tuple(beside))
+    result = check_rewrite(InOrder(Plan(memory=memory)), item)
+    assert [inputs(result, name) for name in order] == [[f"^op{source}" for source in w] for w in waits]
+
+
+def test_a_missing_op_leaves_the_others_their_turn() -> None:
+    """Those before what is not in this graph are done first all the same."""
+    order = ("op0", "op1", "gone", "op3", "op4", "op5")
+    turns = Turns(GraphRewriter(independent(), "test"), order, order, (0, 1, 1, 1, 1, 2))
+    assert [len(turns.awaited(index)) for index in range(2)] == [0, 0]
+    assert [set(turns.awaited(index)) for index in range(2, 5)] == [{"op0", "op1"}] * 3
+
+
+def test_what_comes_back_waits_for_those_that_may_not_run_beside_its_readers() -> None:
+    """b, loss and db may still run when da begins, and what is made again for it; b when what db needs does."""
+    beside = (0, 1, 2, 2, 3, 4)
+    result = check_rewrite(FitMemory(plan(AGAIN, STASHED, beside=beside)), step())
+    assert inputs(result, "x/again_0") == ["size", "size", "^a"]
+    assert inputs(result, "b/host_0") == ["b/host_0/out", "^a"]
+    assert "^b/host_0/out" in inputs(result, "db")
 
 
 def test_all_at_once_is_all_one_after_the_other() -> None:

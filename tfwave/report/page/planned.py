@@ -63,7 +63,7 @@ def _memory_settings(plan: Plan) -> list[tuple[str, str, str]]:
     said = (
         f"limit {in_words(memory.limit_bytes)}; away: {', '.join(away) or 'nothing'}; peak "
         f"{in_words(memory.peak_bytes)}, {milliseconds(memory.seconds)} a step "
-        f"({milliseconds(memory.plain_seconds)} if all is kept)"
+        f"({milliseconds(memory.plain_seconds)} as it is)"
     )
     how = "tfwave.colocate.planned_pool" if memory.places else "the pass fit_memory, or tfwave.fit_memory"
     return [("memory of a step", said, how)]

@@ -16,7 +16,7 @@ class MadeAgain:
 
     1. What the ops read of each other the clones read of each other; all else they read where it is.
     2. A variable is not read a second time: what the step read of it before its update is kept for the clones.
-    3. The first clones wait until the turn of `back` has nearly come. All their names end with `label`.
+    3. The first clones wait for what a node in the turn of `back` waits for. All their names end with `label`.
     """
 
     def __init__(self, turns: Turns, again: Sequence[str], back: str, label: str) -> None:
@@ -52,9 +52,8 @@ class MadeAgain:
         clone = clone_of(node, self._clones[node.name])
         given = [text for text in node.input if not text.startswith("^")]
         inputs = [self._input(text) for text in given]
-        trigger = self._turns.chained_before(self._back)
-        if trigger and inputs == given:
-            inputs.append(f"^{trigger}")
+        if inputs == given:
+            inputs.extend(f"^{name}" for name in self._turns.awaited(self._turns.index(self._back)))
         del clone.input[:]
         clone.input.extend(inputs)
         return clone

@@ -1,7 +1,7 @@
 """Control edges that keep the ops of a step in their turn."""
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Sequence
 
 from tfwave.graph.marks import FETCH_OP, STASH_OP
 from tfwave.graph.names import parse_input
@@ -10,21 +10,24 @@ from tfwave.rewrite.fitted.views import VIEW_OPS
 
 
 def chain(turns: Turns) -> None:
-    """Let each node that keeps its turn wait for the one before it, unless it does so by itself.
+    """Let each node that keeps its turn wait for those that may not run beside it, unless it does so by itself.
 
-    What was added to run before a node takes its turn there.
+    What was added to run before a node waits for these, too, and runs one after the other before the node.
     """
-    for before, after in pairwise(_in_turn(turns)):
-        if not _waits(turns, after, before):
-            turns.graph.add_control_edge(before, after)
+    added = _added(turns)
+    for index in range(len(turns.chained) + 1):
+        before = turns.awaited(index)
+        for name in (*added[index], *turns.chained[index : index + 1]):
+            _let_wait(turns, name, before)
+            before = (name,)
 
 
-def _in_turn(turns: Turns) -> Iterator[str]:
-    chained = set(turns.chained)
+def _added(turns: Turns) -> dict[int, list[str]]:
+    """By the number of the node that keeps its turn next."""
+    found: dict[int, list[str]] = defaultdict(list)
     for name in turns.order:
-        yield from (added for added in turns.added_before(name) if _takes_room(turns, added))
-        if name in chained:
-            yield name
+        found[turns.index(name)] += [each for each in turns.added_before(name) if _takes_room(turns, each)]
+    return found
 
 
 def _takes_room(turns: Turns, name: str) -> bool:
@@ -32,16 +35,24 @@ def _takes_room(turns: Turns, name: str) -> bool:
     return turns.graph.node(name).op not in {STASH_OP, FETCH_OP, *VIEW_OPS}
 
 
-def _waits(turns: Turns, after: str, before: str) -> bool:
-    """Does a node wait for another? What lies between has its turn between theirs."""
-    earliest = turns.of(before)
-    stack, seen = [after], {after}
+def _let_wait(turns: Turns, name: str, before: Sequence[str]) -> None:
+    """Add an edge from each of these, in turn, that the node does not wait for, the last first."""
+    earliest = min(map(turns.of, before), default=0.0)
+    seen = {name}
+    _reach(turns, name, earliest, seen)
+    for source in reversed(before):
+        if source not in seen:
+            turns.graph.add_control_edge(source, name)
+            seen.add(source)
+            _reach(turns, source, earliest, seen)
+
+
+def _reach(turns: Turns, name: str, earliest: float, seen: set[str]) -> None:
+    """Add all that a node waits for, from a turn on: what lies between has its turn between theirs."""
+    stack = [name]
     while stack:
         for text in turns.graph.node(stack.pop()).input:
             source = parse_input(text).node
-            if source == before:
-                return True
             if source not in seen and turns.of(source) >= earliest:
                 seen.add(source)
                 stack.append(source)
-    return False

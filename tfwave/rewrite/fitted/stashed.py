@@ -17,7 +17,7 @@ class Stashed:
 
     1. The stash waits for the node `after`, the last of the forward pass that uses the buffer, and the first node
        from `gone` on that keeps its turn waits for the stash.
-    2. The fetch begins when the last node before `back` that keeps its turn is done.
+    2. The fetch begins when the nodes are done for which a node in the turn of `back` waits.
     """
 
     def __init__(self, turns: Turns, names: Sequence[str], after: str, label: str) -> None:
@@ -45,8 +45,8 @@ class Stashed:
         if self._after != self._tensor.node and self._turns.graph.has_node(self._after):
             stash.input.append(f"^{self._after}")
         fetch = NodeDef(name=f"{self._tensor.node}/{self._label}", op=FETCH_OP, device=self._device)
-        trigger = self._turns.chained_before(back)
-        fetch.input.extend([stash.name, *([f"^{trigger}"] if trigger else [])])
+        awaited = self._turns.awaited(self._turns.index(back))
+        fetch.input.extend([stash.name, *(f"^{name}" for name in awaited)])
         for node in (stash, fetch):
             node.attr["T"].CopyFrom(kind)
         stash.attr["slot"].s = f"{self._tensor.node}:{self._tensor.port}".encode()

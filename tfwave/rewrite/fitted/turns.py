@@ -9,6 +9,7 @@ from tfwave.graph.marks import added_by
 from tfwave.graph.names import CONTROL_PORT, TensorName, parse_input
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef
+from tfwave.rewrite.fitted.beside import awaited, first_beside
 
 BEFORE = "_tfwave_before"
 """On a node that was added to a fitted step: the node of its own that it runs before."""
@@ -27,12 +28,18 @@ class Turns:
     3. Any other runs as soon as it can: with the last of what it waits for.
     """
 
-    def __init__(self, graph: GraphRewriter, order: Sequence[str], chained: Sequence[str]) -> None:
-        """Edit `graph`; only `chained` nodes of the order keep their turn for sure."""
+    def __init__(
+        self, graph: GraphRewriter, order: Sequence[str], chained: Sequence[str], beside: Sequence[int]
+    ) -> None:
+        """Edit `graph`; only `chained` nodes of the order keep their turn for sure, with so many `beside` each."""
         self.graph = graph
         self.order = tuple(order)
-        self._places = {name: float(place) for place, name in enumerate(order)}
-        self.chained = tuple(name for name in chained if graph.has_node(name))
+        self._places = {name: float(place) for place, name in enumerate(self.order)}
+        there = [index for index, name in enumerate(chained) if graph.has_node(name)]
+        self.chained = tuple(chained[index] for index in there)
+        self._beside = [
+            number - bisect_left(there, first_beside(beside, index)) for number, index in enumerate(there)
+        ]
         self._chained_places = [self._places[name] for name in self.chained]
         self._turns: dict[str, float] = {}
         self._readers: dict[TensorName, dict[tuple[str, int], None]] = defaultdict(dict)
@@ -53,15 +60,18 @@ class Turns:
         """What was added to run before a node of the order, in the order in which it came."""
         return self._added.get(name, ())
 
-    def chained_before(self, name: str) -> str | None:
-        """The last node before one of the order that keeps its turn."""
-        place = bisect_left(self._chained_places, self._places[name])
-        return self.chained[place - 1] if place else None
+    def index(self, name: str) -> int:
+        """The number of the first node that keeps its turn, from one of the order on."""
+        return bisect_left(self._chained_places, self._places[name])
+
+    def awaited(self, index: int) -> tuple[str, ...]:
+        """For which nodes the one of a number has to wait, so that it keeps its turn; behind the last: for all."""
+        return tuple(self.chained[number] for number in awaited(self._beside, index))
 
     def chained_from(self, name: str) -> str | None:
         """The first node that keeps its turn, that one or a later one."""
-        place = bisect_left(self._chained_places, self._places[name])
-        return self.chained[place] if place < len(self.chained) else None
+        index = self.index(name)
+        return self.chained[index] if index < len(self.chained) else None
 
     def readers(self, tensor: TensorName, since: str = "", until: str = "") -> list[tuple[str, int]]:
         """Nodes that read a tensor, with the position: from the turn of a node on, or before that of another."""

@@ -1,0 +1,132 @@
+"""A fitted step whose ops run side by side, whichever is done first: what it holds at most, by rules of its own.
+
+An op begins as soon as it may, or later: by chance. It may once all is done that it reads, that keeps a turn
+before those beside it, and that it needs gone. It holds its scratch until it is done. A buffer is free once all are
+done that use it, and while it is away; an op that goes on in one which others still use takes it a second time.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tfwave.offload.step import TrainingStep
+from tfwave.plan.memory import AwayTensor, Memory
+
+
+def most_held(step: TrainingStep, plan: Memory, rng: random.Random) -> int:
+    """Bytes at the worst moment of one such run."""
+    return _Race(step, plan, rng).run()
+
+
+@dataclass
+class _Race:
+    step: TrainingStep
+    plan: Memory
+    rng: random.Random
+    begun: set[str] = field(default_factory=set[str])
+    done: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        self.number = {op.node: n for n, op in enumerate(self.step.ops)}
+        self.away = {
+            n: t for t in self.plan.tensors for n, b in enumerate(self.step.buffers) if b.names == t.names
+        }
+        self.needs = {op.node: self._needs_of_op(number) for number, op in enumerate(self.step.ops)}
+        for buffer, tensor in self.away.items():
+            self._add_moves(buffer, tensor)
+
+    def run(self) -> int:
+        most = self._held()
+        while len(self.done) < len(self.needs):
+            may = [name for name in self.needs if name not in self.begun and self.needs[name] <= self.done]
+            running = sorted(self.begun - self.done)
+            assert may or running
+            name = self.rng.choice(may * 3 + running)
+            (self.done if name in self.begun else self.begun).add(name)
+            most = max(most, self._held())
+        return most
+
+    def _needs_of_op(self, number: int) -> set[str]:
+        name = self.step.ops[number].node
+        found = {self.step.ops[source].node for source in self.step.ops[number].after}
+        if name in self.plan.chained:
+            found |= self._turn(self.plan.chained.index(name))
+        return found
+
+    def _turn(self, index: int) -> set[str]:
+        beside = self.plan.beside[index] if index < len(self.plan.beside) else 0
+        return set(self.plan.chained[: index - beside])
+
+    def _next(self, name: str) -> int:
+        """The number of the first op from one of the order on that keeps its turn."""
+        places = [self.plan.order.index(each) for each in self.plan.chained]
+        return sum(place < self.plan.order.index(name) for place in places)
+
+    def _add_moves(self, buffer: int, tensor: AwayTensor) -> None:
+        begin, turn = f"back of {buffer}", self._turn(self._next(tensor.back))
+        if tensor.method == "offload":
+            out = f"out of {buffer}"
+            self.needs[out] = {tensor.after}
+            self.needs[begin] = {out, *turn}
+            for name in self.plan.chained[self._next(tensor.gone) :][:1]:
+                self.needs[name].add(out)
+        else:
+            needed = {
+                f"back of {n}" for n, t in self.away.items() if n != buffer and self._feeds(n, t, tensor)
+            }
+            self.needs[begin] = turn | needed
+            for name in self.plan.chained[self._next(tensor.back) :][:1]:
+                self.needs[name].add(begin)
+        for use in self.step.buffers[buffer].uses:
+            if self.step.ops[use].is_backward:
+                self.needs[self.step.ops[use].node].add(begin)
+
+    def _feeds(self, buffer: int, tensor: AwayTensor, made: AwayTensor) -> bool:
+        """Is it read by what runs again, where that is not made by it?"""
+        used = {self.number[name] for name in made.again}
+        here = used & set(self.step.buffers[buffer].uses)
+        back, at = self.plan.order.index(tensor.back), self.plan.order.index(made.back)
+        return bool(here) and not used & set(self.step.buffers[buffer].writers) and back <= at
+
+    def _held(self) -> int:
+        running = self.begun - self.done
+        scratch = sum(self.step.ops[self.number[name]].scratch for name in running if name in self.number)
+        return (
+            self.step.resident
+            + scratch
+            + sum(self._of_buffers())
+            + sum(map(self._of_chain, self.plan.tensors))
+        )
+
+    def _of_buffers(self) -> Iterator[int]:
+        for number, buffer in enumerate(self.step.buffers):
+            names = [self.step.ops[use].node for use in buffer.uses]
+            there = buffer.stays or not set(names) <= self.done
+            if number in self.away:
+                there = there and self._is_there(number, names)
+            if names[0] in self.begun and there:
+                yield buffer.bytes * (1 + self._taken_twice(number))
+
+    def _is_there(self, number: int, names: list[str]) -> bool:
+        early = {name for name in names if not self.step.ops[self.number[name]].is_backward}
+        left = self.away[number].method == "offload" and f"out of {number}" not in self.done
+        return not early <= self.done or left or f"back of {number}" in self.begun
+
+    def _taken_twice(self, number: int) -> int:
+        """By a writer that runs while an op before it still uses the buffer."""
+        buffer = self.step.buffers[number]
+        names = {use: self.step.ops[use].node for use in buffer.uses}
+        return sum(
+            names[writer] in self.begun - self.done
+            and any(names[use] not in self.done for use in buffer.uses if use < writer)
+            for writer in buffer.writers[1:]
+        )
+
+    def _of_chain(self, tensor: AwayTensor) -> int:
+        """What ops hold that run again, besides what they make again; until the op that wants it has begun."""
+        buffer = next(n for n, each in self.away.items() if each is tensor)
+        if not tensor.again or f"back of {buffer}" not in self.begun - self.done:
+            return 0
+        again = {self.number[name] for name in tensor.again}
+        made = sum(b.bytes for n, b in enumerate(self.step.buffers) if again & set(b.writers) and n != buffer)
+        return made + max(self.step.ops[op].scratch for op in again)

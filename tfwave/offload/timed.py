@@ -1,0 +1,92 @@
+"""How a fitted step runs: ops in their turns, what runs again before them, and copies beside them."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tfwave.offload.choice import COPY_BYTES_PER_SECOND
+from tfwave.offload.layout import Candidate, Layout, Method
+from tfwave.offload.moves import Move
+from tfwave.offload.threads import Run, Task, lanes_of, run
+from tfwave.offload.turns import KeptTurns
+from tfwave.rewrite.fitted.beside import awaited
+
+
+@dataclass(frozen=True)
+class FittedRun:
+    """What runs when: the ops by number, and what brings tensors out and back behind them.
+
+    Attributes:
+        run: of all.
+        out: by the number of a move: what copies it out.
+        back: likewise: what copies it back, or makes it again.
+    """
+
+    run: Run
+    out: dict[int, int]
+    back: dict[int, int]
+
+
+def fitted_run(layout: Layout, moves: Sequence[Move], turns: KeptTurns) -> FittedRun:
+    """Of a step whose tensors move so, and whose ops keep these turns."""
+    step = layout.step
+    made = _Made(layout, turns, [set(op.after) for op in step.ops])
+    made.keep_turns()
+    for move in sorted(moves, key=lambda move: (move.back, move.number)):
+        made.move(move)
+    ops = map(Task, (op.seconds for op in step.ops), made.after)
+    return FittedRun(run([*ops, *made.more], lanes_of(step.device)), made.out, made.back)
+
+
+@dataclass
+class _Made:
+    layout: Layout
+    turns: KeptTurns
+    after: list[set[int]]
+    """What each op waits for."""
+    more: list[Task] = field(default_factory=list[Task])
+    """Copies and chains, numbered behind the ops."""
+    out: dict[int, int] = field(default_factory=dict[int, int])
+    back: dict[int, int] = field(default_factory=dict[int, int])
+
+    def keep_turns(self) -> None:
+        for index, place in enumerate(self.turns.places):
+            self.after[self.layout.order[place]] |= self._awaited(index)
+
+    def move(self, move: Move) -> None:
+        candidate = self.layout.candidates[move.number]
+        index = self._next(move.back)
+        if move.method is Method.OFFLOAD:
+            copied = candidate.bytes / COPY_BYTES_PER_SECOND
+            out = self._add(Task(copied, {self.layout.order[move.left]}, copies=True))
+            self._let_wait(self._next(move.gone), out)
+            there = self._add(Task(copied, {out} | self._awaited(index), copies=True))
+            self.out[move.number] = out
+        else:
+            there = self._add(self._chain(candidate, index))
+            self._let_wait(index, there)
+        self.back[move.number] = there
+        for use in self.layout.step.buffers[candidate.buffer].uses:
+            if self.layout.step.ops[use].is_backward:
+                self.after[use].add(there)
+
+    def _chain(self, candidate: Candidate, index: int) -> Task:
+        chain = candidate.chain
+        assert chain is not None  # else it would not be made again
+        needed = {self.layout.number_of[buffer] for buffer in chain.needs}
+        return Task(chain.seconds, {self.back[n] for n in needed if n in self.back} | self._awaited(index))
+
+    def _add(self, task: Task) -> int:
+        self.more.append(task)
+        return len(self.after) + len(self.more) - 1
+
+    def _next(self, place: int) -> int:
+        """The first op from a place on that keeps its turn."""
+        return bisect_left(self.turns.places, place)
+
+    def _let_wait(self, index: int, number: int) -> None:
+        if index < len(self.turns.places):
+            self.after[self.layout.order[self.turns.places[index]]].add(number)
+
+    def _awaited(self, index: int) -> set[int]:
+        return {self.layout.order[self.turns.places[i]] for i in awaited(self.turns.beside, index)}

@@ -1,0 +1,107 @@
+"""Which ops of a fitted step keep their turn, and how many of them may run side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from tfwave.offload.held import Held
+from tfwave.offload.layout import Bytes, Layout
+from tfwave.offload.step import Op
+
+FREE_SHARE = 0.02
+"""Of the peak: what all ops together that keep no turn may hold."""
+MOST_BESIDE = 3
+"""Four ops at once are enough: more save steps of six models less than 2 %, and take more of a pool."""
+ROOM_BESIDE = 1.1
+"""So many times as much as one op after the other holds may be held for it: more room saves less than 1 % more."""
+
+
+@dataclass(frozen=True)
+class KeptTurns:
+    """Ops that begin in turn.
+
+    Attributes:
+        places: of these in the order, ascending.
+        beside: of each: how many of them just before it may still run when it begins.
+        peak: the most bytes that are held then, whichever of those is done first.
+    """
+
+    places: tuple[int, ...]
+    beside: tuple[int, ...]
+    peak: int
+
+
+def kept_turns(layout: Layout, held: Held, limit: int, most_beside: int) -> KeptTurns:
+    """Ops run side by side as far as the limit allows, and a tenth above the peak of one after the other.
+
+    But none goes on in a buffer before all that used it are done: it would find it read, and allocate.
+
+    All keep their turn but those that hold the fewest bytes, 2 % of the peak in all: whenever these run, the peak
+    is no more than that above. An op holds the buffers that it uses, and its scratch: one that comes late keeps
+    what it reads, and one that comes early finds what it could go on in still read by others, and allocates.
+    """
+    own = [
+        layout.step.ops[op].scratch + sum(layout.step.buffers[b].bytes for b in layout.step.used[op])
+        for op in layout.order
+    ]
+    alone = int(held.during.max(initial=0))
+    places = _moving(np.array(own, dtype=np.int64), alone)
+    most = _before_overwriting(layout, places, most_beside)
+    last, peak = _beside(held, places, most, min(limit, int(ROOM_BESIDE * alone)))
+    numbers = np.arange(len(places))
+    beside = numbers - np.searchsorted(last, numbers)
+    return KeptTurns(tuple(places.tolist()), tuple(beside.tolist()), peak)
+
+
+def _moving(own: Bytes, peak: int) -> Bytes:
+    lightest = np.argsort(own, kind="stable")
+    free = np.searchsorted(np.cumsum(own[lightest]), FREE_SHARE * peak, side="right")
+    return np.sort(lightest[free:])
+
+
+def _before_overwriting(layout: Layout, places: Bytes, most_beside: int) -> list[int]:
+    """Of each op the last that may begin before it is done, as far as others go on in buffers that it uses."""
+    at: list[int] = places.tolist()
+    index = {layout.order[place]: number for number, place in enumerate(at)}
+    most = [number + most_beside for number in range(len(places))]
+    for buffer in layout.step.buffers:
+        kept = [use for use in buffer.uses if use in index]
+        for use, writer in product(kept, {*buffer.writers[1:]}.intersection(kept)):
+            end = index[writer]
+            if use < writer and end <= most[index[use]] and not _follows(layout.step.ops, writer, use):
+                most[index[use]] = end - 1
+    return most
+
+
+def _follows(ops: Sequence[Op], op: int, source: int) -> bool:
+    """Does an op wait for another, by itself?"""
+    stack, seen = [op], {op}
+    while stack:
+        before = {each for each in ops[stack.pop()].after if each >= source} - seen
+        if source in before:
+            return True
+        seen |= before
+        stack += before
+    return False
+
+
+def _beside(held: Held, places: Bytes, most: Sequence[int], limit: int) -> tuple[list[int], int]:
+    """Of each op the last that may begin before it is done; and the most that is held.
+
+    Until an op is done, all that is held during it is, and all that those take that may begin until then. `most`
+    are the last by other rules.
+    """
+    taken = np.cumsum(held.taken)[places]
+    leaving = np.diff(np.cumsum(held.leaving)[places], prepend=0)
+    alone = held.during[places] + leaving - taken
+    last, peak = list(range(len(places))), int(held.during.max(initial=0))
+    end = len(places) - 1
+    for index in reversed(range(len(places))):
+        end = min(end, most[index])
+        while end > index and alone[index] + taken[end] > limit:
+            end -= 1
+        if end > index:
+            last[index], peak = end, max(peak, int(alone[index] + taken[end]))
+    return last, peak
