@@ -2,8 +2,9 @@
 
 A case is a model, a batch and a limit, drawn by a seed: 10 of each model. One that is said to fit must run there,
 with the losses of the plain step; one that is said not to must run out, with all away that can be, in the order
-that holds least. Seconds are medians of the steps, and of the plain ones in a large pool; they tell only on a quiet
-machine. Grappler and oneDNN are off. Cases are in --out/cases.jsonl: a run goes on where it was stopped.
+that holds least. Each of its steps is followed by a plain one in a large pool: seconds are the median of the pairs'
+ratio, and tell only on a quiet machine. Grappler and oneDNN are off. Cases are in --out/cases.jsonl: a run goes on
+where it was stopped.
 
     tools/bench/memory/fit_promises.py --out fit_promises                          60 cases
     tools/bench/memory/fit_promises.py --out fit_promises --model bert --cases 2   two of them
@@ -16,6 +17,7 @@ import random
 import statistics
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ from tools.bench.memory.limited_models import LOSS, RESET, TRAIN
 BATCHES = (8, 48)
 SHARES = (0.3, 1.1)
 """Of what the step holds as it is: some limits are too small for any plan, and some leave all as it is."""
-CASES, STEPS = 10, 8
+CASES, STEPS = 10, 18
 
 
 def drawn(model: str, count: int) -> Iterator[tuple[int, float]]:
@@ -80,21 +82,31 @@ def measured(pools: Pools, model: str, batch: int, share: float) -> dict[str, An
     graph = pools.graph(model, batch)
     fitted = parse_pipeline("fit_memory", Plan(memory=memory))(GraphItem(graph)).item.graph
     try:
-        answer = _ran(pools, limit, fitted)
+        pairs = _ran(pools, (limit, fitted), (LARGE_POOL, graph))
     except EnforcerError as error:
         return case | {"outcome": outcome_of(error), "right": not case["fits"]}
-    plain = _ran(pools, LARGE_POOL, graph)
-    outcome = "ok" if answer["losses"] == plain["losses"] else "other losses"
-    case |= {"outcome": outcome, "peak": answer["peak"], "right": bool(case["fits"]) and outcome == "ok"}
+    outcome = "ok" if all(made["losses"] == plain["losses"] for made, plain in pairs) else "other losses"
+    case |= {
+        "outcome": outcome,
+        "peak": pairs[-1][0]["peak"],
+        "right": bool(case["fits"]) and outcome == "ok",
+    }
     if not case["right"]:
         return case
-    slower = statistics.median(answer["seconds"][2:]) / statistics.median(plain["seconds"][2:]) - 1
+    slower = statistics.median(made["seconds"][0] / plain["seconds"][0] for made, plain in pairs[2:]) - 1
     return case | {"promised": memory.seconds / memory.plain_seconds - 1, "measured": slower}
 
 
-def _ran(pools: Pools, limit: int, graph: GraphDef) -> dict[str, Any]:
-    with pools.running(limit, Program(graph, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), MODULE)) as task:
-        return run_steps(task, STEPS)
+def _ran(pools: Pools, *programs: tuple[int, GraphDef]) -> list[list[dict[str, Any]]]:
+    """A step of each, again and again."""
+    with ExitStack() as running:
+        tasks = [
+            running.enter_context(
+                pools.running(limit, Program(graph, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), MODULE))
+            )
+            for limit, graph in programs
+        ]
+        return [[run_steps(task, 1) for task in tasks] for _ in range(STEPS)]
 
 
 def _least(captured: CapturedStep) -> Memory:
