@@ -6,10 +6,10 @@ from grappler_passes.offload import move_away
 from grappler_passes.recompute import make_again
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.base import GraphPass
-from tfwave.plan.fitted import check_step, memory_of
+from tfwave.plan.fitted import check_step, memory_of, turns_of
 from tfwave.plan.plan import Plan
 from tfwave.rewrite.fitted.chain import chain
-from tfwave.rewrite.fitted.turns import Turns, is_done
+from tfwave.rewrite.fitted.turns import is_done
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class FitMemory(GraphPass):
         if is_done(graph):
             return
         check_step(memory, graph.view)
-        turns = Turns(graph, memory.order, memory.chained, memory.beside)
+        turns = turns_of(memory, graph)
         make_again(turns, memory)
         move_away(turns, memory)
         chain(turns)

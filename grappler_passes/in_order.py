@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
-from tfwave.plan.fitted import check_step, memory_of
+from tfwave.plan.fitted import check_step, memory_of, turns_of
 from tfwave.plan.plan import Plan
 from tfwave.rewrite.fitted.chain import chain
-from tfwave.rewrite.fitted.turns import Turns
 
 
 @dataclass(frozen=True)
@@ -36,4 +35,4 @@ class InOrder(GraphPass):
     def run(self, graph: GraphRewriter) -> None:
         """Add the control edges."""
         memory = memory_of(self.plan)
-        chain(Turns(graph, memory.order, memory.chained, memory.beside))
+        chain(turns_of(memory, graph))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.base import GraphPass
-from tfwave.plan.fitted import check_step, memory_of
+from tfwave.plan.fitted import check_step, memory_of, turns_of
 from tfwave.plan.memory import OFFLOAD, Memory
 from tfwave.plan.plan import Plan
 from tfwave.rewrite.fitted.stashed import Stashed
@@ -35,7 +35,7 @@ class Offload(GraphPass):
         memory = memory_of(self.plan)
         if not is_done(graph):
             check_step(memory, graph.view)
-            move_away(Turns(graph, memory.order, memory.chained, memory.beside), memory)
+            move_away(turns_of(memory, graph), memory)
 
 
 def move_away(turns: Turns, memory: Memory) -> None:

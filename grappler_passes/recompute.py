@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.base import GraphPass
-from tfwave.plan.fitted import check_step, memory_of
+from tfwave.plan.fitted import check_step, memory_of, turns_of
 from tfwave.plan.memory import RECOMPUTE, Memory
 from tfwave.plan.plan import Plan
 from tfwave.rewrite.fitted.again import MadeAgain
@@ -38,7 +38,7 @@ class Recompute(GraphPass):
         memory = memory_of(self.plan)
         if not is_done(graph):
             check_step(memory, graph.view)
-            make_again(Turns(graph, memory.order, memory.chained, memory.beside), memory)
+            make_again(turns_of(memory, graph), memory)
 
 
 def make_again(turns: Turns, memory: Memory) -> None:

@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass, field, replace
 
+from tfwave.offload.fit import Fit, Policy, fit_step, least_limit
 from tfwave.offload.step import Buffer, Op, TrainingStep
 from tfwave.plan.memory import Memory
 
@@ -20,6 +21,16 @@ def whole_pieces(step: TrainingStep) -> TrainingStep:
     buffers = [replace(b, bytes=b.bytes * PIECE, stays=False) for b in step.buffers]
     ops = [replace(op, scratch=op.scratch * PIECE) for op in step.ops]
     return TrainingStep(step.device, tuple(ops), tuple(buffers), step.resident * PIECE)
+
+
+def whole_fit(policy: Policy, seed: int) -> tuple[TrainingStep, Fit]:
+    """A random step in whole pieces, and how it fits into some more than the least."""
+    rng = random.Random(seed)
+    step = whole_pieces(random_step(rng, rng.randint(2, 12)))
+    limit = least_limit(step) + rng.randint(0, 40 * PIECE)
+    fit = fit_step(step, 1 << 40 if policy is Policy.DYMEM else limit, policy)
+    assert fit is not None
+    return step, fit
 
 
 @dataclass

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from tests.offloaded import PIECE, random_step, replayed, whole_pieces
+from tests.offloaded import PIECE, random_step, replayed, whole_fit, whole_pieces
 from tfwave.memory.pool.growing import bfc_in_one_region
 from tfwave.memory.pool.lives import live_peak
-from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, least_limit, one_by_one
+from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, one_by_one
 from tfwave.offload.pooled import fit_pool, pool_bytes, run_lives
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
@@ -48,15 +48,10 @@ def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int) -> None:
 @pytest.mark.parametrize("policy", [Policy.GREEDY, Policy.DYMEM])
 @pytest.mark.parametrize("seed", range(40))
 def test_a_run_holds_no_more_than_promised(policy: Policy, seed: int) -> None:
-    rng = random.Random(seed)
-    step = whole_pieces(random_step(rng, rng.randint(2, 12)))
-    least = least_limit(step)
-    limit = least + rng.randint(0, 40 * PIECE)
-    fit = fit_step(step, 1 << 40 if policy is Policy.DYMEM else limit, policy)
-    assert fit is not None
+    step, fit = whole_fit(policy, seed)
     assert live_peak(run_lives(fit)) + step.resident <= fit.forecast.peak * (1 + FREE_SHARE)
     alone = one_by_one(fit)
-    held = max(replayed(step, memory_section(alone, NO_GRAPH, 1 << 40, least)))
+    held = max(replayed(step, memory_section(alone, NO_GRAPH, 1 << 40, alone.forecast.peak)))
     runs = live_peak(run_lives(alone)) + step.resident
     assert runs <= held * (1 + FREE_SHARE)
     assert alone.forecast.moves or runs >= held * (1 - FREE_SHARE)

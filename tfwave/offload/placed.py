@@ -115,14 +115,8 @@ class _Planned:
         """Case 3."""
         at, until = 2 * self._places[tensor.back], self._until(self._places[tensor.back])
         again = {self._ops[name] for name in tensor.again}
-        most = max(
-            (self._step.ops[number] for number in sorted(again)), key=lambda op: op.scratch, default=None
-        )
-        if most is not None and most.scratch:
-            yield life(most.node, most.scratch, at, until)
-        for buffer in self._step.buffers:
-            if again & set(buffer.writers) and buffer.bytes and buffer.names != tensor.names:
-                yield life(self._step.ops[buffer.writers[0]].node, buffer.bytes, at, until)
+        for node, size in self._step.taken_again(again, tensor.names):
+            yield life(node, size, at, until)
 
     def _span(self, uses: Sequence[int]) -> tuple[int, int]:
         places = [self._places[self._step.ops[use].node] for use in uses]

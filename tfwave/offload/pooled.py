@@ -82,13 +82,9 @@ class _Lives:
         candidate = self._layout.candidates[move.number]
         if move.method is Method.OFFLOAD or candidate.chain is None:
             return
-        again, begin, end = set(candidate.chain.ops), self._begins[back], self._ends[back]
-        most = max((self._step.ops[number] for number in sorted(again)), key=lambda op: op.scratch)
-        if most.scratch:
-            yield life(most.node, most.scratch, begin, end)
-        for number, buffer in enumerate(self._step.buffers):
-            if again & set(buffer.writers) and buffer.bytes and number != candidate.buffer:
-                yield life(self._step.ops[buffer.writers[0]].node, buffer.bytes, begin, end)
+        names = self._step.buffers[candidate.buffer].names
+        for node, size in self._step.taken_again(candidate.chain.ops, names):
+            yield life(node, size, self._begins[back], self._ends[back])
 
     def _life(self, buffer: Buffer, born: int, users: Collection[int]) -> Life:
         return life(

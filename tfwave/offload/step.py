@@ -1,6 +1,6 @@
 """A training step as one decides on its memory: ops, and the buffers that they use."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,6 +79,18 @@ class TrainingStep:
             for op in buffer.uses:
                 used[op].append(number)
         return tuple(map(tuple, used))
+
+    def taken_again(self, ops: Collection[int], names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+        """Bytes that ops take which run again, by node: the most of their scratch, and all else that they make.
+
+        But for the buffer of these names, which they make again.
+        """
+        most = max((self.ops[number] for number in sorted(ops)), key=lambda op: op.scratch, default=None)
+        if most is not None and most.scratch:
+            yield most.node, most.scratch
+        for buffer in self.buffers:
+            if not set(buffer.writers).isdisjoint(ops) and buffer.bytes and buffer.names != names:
+                yield self.ops[buffer.writers[0]].node, buffer.bytes
 
     @cached_property
     def before(self) -> tuple[frozenset[int], ...]:

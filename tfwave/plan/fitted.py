@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from tfwave.errors import PlanError
 from tfwave.graph.access import FED_OPS
 from tfwave.graph.names import parse_input
+from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import GraphView
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
 from tfwave.plan.plan import Plan
+from tfwave.rewrite.fitted.turns import Turns
 
 _ADDED = re.compile(r"_(arg|retval|send|recv)_.*|.*_RetVal")
 """The nodes that TensorFlow adds where a step is fed, fetched or cut: not in the graph of the program."""
@@ -30,6 +32,11 @@ def memory_of(plan: Plan) -> Memory:
             "`tfwave fit BUNDLE --memory SIZE -o FILE`"
         )
     return plan.memory
+
+
+def turns_of(memory: Memory, graph: GraphRewriter) -> Turns:
+    """The turns of a graph's nodes, as the plan has them."""
+    return Turns(graph, memory.order, memory.chained, memory.beside)
 
 
 def check_step(memory: Memory, view: GraphView) -> None:
