@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field, replace
 
 from tfwave.offload.fit import Fit, Policy, fit_step, least_limit
-from tfwave.offload.step import Buffer, Op, TrainingStep
+from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tfwave.plan.memory import Memory
 
 PIECE = 256
@@ -43,21 +43,25 @@ class _Random:
 
     def step(self, layers: int) -> TrainingStep:
         rng = self.rng
-        made = [self._op([], backward=False)]
+        made, prepared = [self._op([], Phase.FORWARD)], list[int]()
         for _ in range(layers - 1):
             reads = rng.sample(made, min(len(made), rng.randint(1, 2)))
-            made.append(self._op(reads, backward=False, changes=rng.random() < 0.1))
-        gradient = self._op([made[-1]], backward=True)
+            made.append(self._op(reads, Phase.FORWARD, changes=rng.random() < 0.1))
+            if rng.random() < 0.3:
+                reads = [*rng.sample(prepared, min(len(prepared), rng.randint(0, 1))), rng.choice(made)]
+                prepared.append(self._op(reads, Phase.EITHER, overwrites=reads[0] in prepared))
+        gradient = self._op([made[-1]], Phase.BACKWARD)
         for buffer in reversed(made):
-            saved = rng.sample(made, rng.randint(0, 1))
-            gradient = self._op([gradient, buffer, *saved], backward=True)
+            saved = rng.sample(made + prepared, rng.randint(0, 1))
+            gradient = self._op([gradient, buffer, *saved], Phase.BACKWARD)
+        self._op([gradient, *prepared], Phase.BACKWARD)
         buffers = [
             Buffer((f"b{n}:0",), size, tuple(sorted(set(w))), tuple(sorted(set(u))), rng.random() < 0.05)
             for n, (size, w, u) in enumerate(zip(self.sizes, self.writers, self.uses, strict=True))
         ]
         return TrainingStep("/cpu", tuple(self.ops), tuple(buffers), rng.randint(0, 50))
 
-    def _op(self, reads: list[int], *, backward: bool, changes: bool = False) -> int:
+    def _op(self, reads: list[int], phase: Phase, *, changes: bool = False, overwrites: bool = True) -> int:
         """An op after those that wrote what it reads; gives the buffer that it writes."""
         rng, number = self.rng, len(self.ops)
         after = tuple(sorted({self.writers[buffer][-1] for buffer in reads}))
@@ -68,15 +72,17 @@ class _Random:
                 rng.randint(1, 9) * 1e-9,
                 rng.choice([0, 0, rng.randint(1, 40)]),
                 after,
-                backward,
+                phase,
                 repeats=rng.random() < 0.9,
                 reads=variable if rng.random() < 0.3 else frozenset(),
-                changes=variable if changes or (backward and rng.random() < 0.3) else frozenset(),
+                changes=variable
+                if changes or (phase is Phase.BACKWARD and rng.random() < 0.3)
+                else frozenset(),
             )
         )
         for buffer in reads:
             self.uses[buffer].append(number)
-        if reads and rng.random() < 0.25:
+        if reads and overwrites and rng.random() < 0.25:
             self.writers[reads[0]].append(number)
             return reads[0]
         self.sizes.append(rng.randint(1, 60))
@@ -117,7 +123,7 @@ def replayed(step: TrainingStep, plan: Memory) -> list[int]:
                 there[buffer] = left
             else:
                 again = [number[node] for node in tensor.again]
-                beside += _run_again(step, again, buffer, there, wanted, changed)
+                beside += _run_again(step, again, (buffer, set(order[:place])), there, wanted, changed)
         _find(step, op, there, wanted)
         changed |= step.ops[op].changes
         held = step.resident + step.ops[op].scratch + beside + sum(step.buffers[b].bytes for b in there)
@@ -153,20 +159,20 @@ def _find(
 def _run_again(  # noqa: PLR0917
     step: TrainingStep,
     ops: list[int],
-    buffer: int,
+    until: tuple[int, set[int]],
     there: dict[int, int | None],
     wanted: dict[tuple[int, int], int | None],
     changed: set[object],
 ) -> int:
-    """Bytes that ops take which run again for a buffer, besides it; others stay as they are."""
+    """Bytes that ops take which run again for a buffer, besides it; what others hold stays as it is."""
+    buffer, done = until
     beside = {b: content for b, content in there.items() if not set(ops) & set(step.buffers[b].writers)}
     kept = set(beside)
     for op in ops:
         assert step.ops[op].repeats
         assert not step.ops[op].reads & changed
         _find(step, op, beside, wanted)
-    forward = [w for w in step.buffers[buffer].writers if not step.ops[w].is_backward]
     there[buffer] = beside[buffer]
-    assert there[buffer] == max(forward)
+    assert there[buffer] == max(done.intersection(step.buffers[buffer].writers))
     made = sum(step.buffers[b].bytes for b in beside.keys() - kept - {buffer})
     return made + max(step.ops[op].scratch for op in ops)

@@ -63,7 +63,8 @@ class _Race:
         return sum(place < self.plan.order.index(name) for place in places)
 
     def _add_moves(self, buffer: int, tensor: AwayTensor) -> None:
-        begin, turn = f"back of {buffer}", self._turn(self._next(tensor.back))
+        index = self._next(tensor.back)
+        begin, turn = f"back of {buffer}", self._turn(index) | self._leaving(index)
         if tensor.method == "offload":
             out = f"out of {buffer}"
             self.needs[out] = {tensor.after}
@@ -77,9 +78,17 @@ class _Race:
             self.needs[begin] = turn | needed
             for name in self.plan.chained[self._next(tensor.back) :][:1]:
                 self.needs[name].add(begin)
-        for use in self.step.buffers[buffer].uses:
-            if self.step.ops[use].is_backward:
-                self.needs[self.step.ops[use].node].add(begin)
+        for name in {self.step.ops[use].node for use in self.step.buffers[buffer].uses}:
+            if not self._is_early(name, tensor):
+                self.needs[name].add(begin)
+
+    def _leaving(self, index: int) -> set[str]:
+        """The copies out for which an op that keeps its turn waits, and what comes back before it."""
+        offloaded = [(n, t) for n, t in self.away.items() if t.method == "offload"]
+        return {f"out of {n}" for n, t in offloaded if self._next(t.gone) == index < len(self.plan.chained)}
+
+    def _is_early(self, name: str, tensor: AwayTensor) -> bool:
+        return self.plan.order.index(name) < self.plan.order.index(tensor.wanted)
 
     def _feeds(self, buffer: int, tensor: AwayTensor, made: AwayTensor) -> bool:
         """Is it read by what runs again, where that is not made by it?"""
@@ -108,7 +117,7 @@ class _Race:
                 yield buffer.bytes * (1 + self._taken_twice(number))
 
     def _is_there(self, number: int, names: list[str]) -> bool:
-        early = {name for name in names if not self.step.ops[self.number[name]].is_backward}
+        early = {name for name in names if self._is_early(name, self.away[number])}
         left = self.away[number].method == "offload" and f"out of {number}" not in self.done
         return not early <= self.done or left or f"back of {number}" in self.begun
 

@@ -19,11 +19,13 @@ class StepFlow:
 
     Attributes:
         backward: the backward pass and the updates.
+        either: what is made of the forward pass alone, and only for the backward pass.
         reads: of the nodes that read variables: which.
         changes: of those that update them: which.
     """
 
     backward: frozenset[int]
+    either: frozenset[int]
     reads: Mapping[int, frozenset[Resource]]
     changes: Mapping[int, frozenset[Resource]]
 
@@ -35,9 +37,8 @@ class StepFlow:
         2. The gradient begins where the updates of as many weights as any follow from one node behind the forward
            pass: at what stands for the gradient of the loss. Backward is that, and all that follows from it. Each
            of several losses, as of a step in waves, is looked at by itself, with the weights that it follows from.
-        3. What is made of the forward pass alone, such as the mask of a Relu, belongs to the forward pass, as it
-           may run as soon as that does: it covers fewer weights, or all that takes it follows from a seed, which is
-           made of no value of the forward pass.
+        3. What is made of the forward pass alone, such as the mask of a Relu, may run in either: it covers fewer
+           weights, or all that takes it follows from a seed, which is made of no value of the forward pass.
 
         Raises:
             PassError: the step changes no weight, or the end of its forward pass is not found.
@@ -49,12 +50,16 @@ class StepFlow:
         for variable, nodes in variables.reads.items():
             reads.update({node: reads.get(node, frozenset()) | {variable} for node in nodes})
         changes = {update.node: frozenset(update.variables) for update in variables.updates}
-        return cls(_backward(tensors, variables), reads, changes)
+        plain = DataFlow(tensors.step)
+        passes = [plain.upstream([end]) for end in BoundaryFinder(tensors, variables, plain).find(())]
+        backward = _backward(tensors, variables, passes)
+        either = plain.upstream(backward) - backward
+        return cls(backward, either.difference(*passes), reads, changes)
 
 
-def _backward(tensors: StepTensors, variables: StepVariables) -> frozenset[int]:
-    plain = DataFlow(tensors.step)
-    passes = [plain.upstream([end]) for end in BoundaryFinder(tensors, variables, plain).find(())]
+def _backward(
+    tensors: StepTensors, variables: StepVariables, passes: Sequence[frozenset[int]]
+) -> frozenset[int]:
     forward = frozenset[int]().union(*passes)
     flow = DataFlow(tensors.step, _through_variables(tensors.step, variables, forward))
     weights = {name for name, nodes in variables.reads.items() if not forward.isdisjoint(nodes)}

@@ -17,7 +17,7 @@ from tfwave.graph.verify import verify
 from tfwave.graph.view import GraphView
 from tfwave.memory.step import Tensor
 from tfwave.offload.backward import StepFlow
-from tfwave.offload.step import Buffer, Op, TrainingStep
+from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tfwave.rewrite.fitted.views import VIEW_OPS
 
 _HEAVY = ("Conv", "_FusedConv", "MatMul", "_FusedMatMul", "BatchMatMul", "Einsum")
@@ -90,18 +90,23 @@ class _Made:
         lasts = self._memory.ends[run] - self._memory.begins[run]
         if node is None:
             after = tuple(range(run))  # nobody knows what it needs
-            return Op(memory.node, lasts, memory.scratch, after, is_backward=False, repeats=False)
+            return Op(memory.node, lasts, memory.scratch, after, Phase.FORWARD, repeats=False)
         return Op(
             memory.node,
             self._seconds.get(node, lasts),
             memory.scratch,
             tuple(sorted(self._before(run, node))),
-            node in self._flow.backward,
+            self._phase(node),
             self._repeats(node),
             frozenset(self._read(node)),
             self._flow.changes.get(node, frozenset()),
             self._view.ops[node].startswith(_HEAVY),
         )
+
+    def _phase(self, node: int) -> Phase:
+        if node in self._flow.backward:
+            return Phase.BACKWARD
+        return Phase.EITHER if node in self._flow.either else Phase.FORWARD
 
     def _before(self, run: int, node: int) -> set[int]:
         """The ops that give what it needs, through nodes that did not run."""

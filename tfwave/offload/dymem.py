@@ -10,7 +10,7 @@ from dataclasses import replace
 from tfwave.offload.choice import Choice
 from tfwave.offload.layout import Layout, Method
 from tfwave.offload.orders import depth_first_order
-from tfwave.offload.step import TrainingStep
+from tfwave.offload.step import Phase, TrainingStep
 
 _MOST_HEAVY = 2
 
@@ -28,7 +28,7 @@ def _fetch_place(layout: Layout, left: int, wanted: int) -> int:
     while place > left + 2:
         before = layout.step.ops[layout.order[place - 1]]
         heavy += before.is_heavy
-        if heavy > _MOST_HEAVY or not before.is_backward:
+        if heavy > _MOST_HEAVY or before.phase is not Phase.BACKWARD:
             break
         place -= 1
     return place

@@ -1,15 +1,16 @@
 """A step laid out in one order: what it holds during each op, and which tensors could be away for a while."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from tfwave.offload.again import Chain, Chains
-from tfwave.offload.step import TrainingStep
+from tfwave.offload.step import Phase, TrainingStep
 
 SMALLEST_SHARE = 1e-3
 """Tensors of less than this share of the peak are kept."""
@@ -67,9 +68,7 @@ class Layout:
     @classmethod
     def of(cls, step: TrainingStep, order: tuple[int, ...], lead: int) -> "Layout":
         """Lay a step out; a copy back begins `lead` ops that use any tensor before the first that wants it."""
-        places = [0] * len(order)
-        for place, op in enumerate(order):
-            places[op] = place
+        places: list[int] = np.argsort(order).tolist()
         kept = _kept(step, places)
         smallest = max(1.0, SMALLEST_SHARE * int(kept.max(initial=0)))
         gaps = _gaps(step, places, smallest)
@@ -96,12 +95,21 @@ class Layout:
         )
 
     @cached_property
+    def places(self) -> Bytes:
+        """Of each op."""
+        return np.argsort(self.order)
+
+    def late_uses(self, candidate: Candidate) -> list[int]:
+        """The ops that use a tensor once it is there again."""
+        uses = self.step.buffers[candidate.buffer].uses
+        return [use for use in uses if self.places[use] >= candidate.wanted]
+
+    @cached_property
     def taken(self) -> Bytes:
         """Of what is held during each op, by its place: what it takes for itself, buffers and scratch."""
         taken = np.array([self.step.ops[op].scratch for op in self.order], dtype=np.int64)
-        places = np.argsort(self.order)
         for buffer in self.step.buffers:
-            taken[min(places[use] for use in buffer.uses)] += buffer.bytes
+            taken[min(self.places[use] for use in buffer.uses)] += buffer.bytes
         return taken
 
     @property
@@ -194,11 +202,22 @@ def _kept(step: TrainingStep, places: Sequence[int]) -> Bytes:
 
 
 def _gaps(step: TrainingStep, places: Sequence[int], smallest: float) -> dict[int, tuple[int, int]]:
-    """By buffer: the last place in the forward pass and the first in the backward pass, if an op lies between."""
+    """By buffer: the last place that counts as forward and the first as backward, if an op lies between.
+
+    What may run in either pass counts as that which leaves the buffer unused for longer.
+    """
     gaps: dict[int, tuple[int, int]] = {}
     for number, buffer in enumerate(step.buffers):
-        forward = [places[use] for use in buffer.uses if not step.ops[use].is_backward]
-        backward = [places[use] for use in buffer.uses if step.ops[use].is_backward]
-        if buffer.bytes >= smallest and forward and backward and max(forward) + 1 < min(backward):
-            gaps[number] = max(forward), min(backward)
+        if buffer.bytes >= smallest:
+            uses = sorted((places[use], step.ops[use].phase) for use in buffer.uses)
+            left, wanted = max(_splits(uses), key=lambda split: split[1] - split[0], default=(0, 0))
+            if left + 1 < wanted:
+                gaps[number] = left, wanted
     return gaps
+
+
+def _splits(uses: Sequence[tuple[int, Phase]]) -> Iterator[tuple[int, int]]:
+    """Of uses by their places: those next to each other between which none but backward ones begin."""
+    last = max((n for n, (_, phase) in enumerate(uses) if phase is Phase.FORWARD), default=0)
+    first = min((n for n, (_, phase) in enumerate(uses) if phase is Phase.BACKWARD), default=len(uses) - 1)
+    return ((left, wanted) for (left, _), (wanted, _) in pairwise(uses[last : first + 1]))

@@ -1,9 +1,10 @@
 """Orders in which a step can run, op after op; each leaves all results as they are."""
 
 from collections import defaultdict
+from collections.abc import Collection
 from heapq import heappop, heappush
 
-from tfwave.offload.step import TrainingStep
+from tfwave.offload.step import Phase, TrainingStep
 
 
 def lean_order(step: TrainingStep) -> tuple[int, ...]:
@@ -11,7 +12,8 @@ def lean_order(step: TrainingStep) -> tuple[int, ...]:
 
     As if each tensor were away between its last use in the forward pass and its first in the backward pass. Of
     equals in the forward pass what was ready last, so that a branch is finished before the next is begun; in the
-    backward pass that which was traced first.
+    backward pass that which was traced first. What may run in either runs when all else is done that an op needs
+    for which it runs, but in the forward pass if it makes less than it gives back there, as a mask does.
     """
     return _Lean(step).order()
 
@@ -41,27 +43,46 @@ def _dependencies(step: TrainingStep) -> tuple[list[int], dict[int, list[int]]]:
     return [len(before) for before in step.before], followers
 
 
+def _late(step: TrainingStep) -> frozenset[int]:
+    """The ops of either pass that run no sooner than they are wanted."""
+    made, late = [0] * len(step.ops), set[int]()
+    for buffer in step.buffers:
+        made[buffer.writers[0]] += buffer.bytes
+    for number, op in enumerate(step.ops):
+        given = sum(step.buffers[n].bytes for n in step.used[number] if not _is_used_late(step, n, late))
+        if op.phase is Phase.EITHER and (made[number] >= given or not late.isdisjoint(step.before[number])):
+            late.add(number)
+    return frozenset(late)
+
+
+def _is_used_late(step: TrainingStep, number: int, late: Collection[int]) -> bool:
+    buffer = step.buffers[number]
+    return buffer.stays or any(use in late or step.ops[use].phase is Phase.BACKWARD for use in buffer.uses)
+
+
 class _Lean:
     def __init__(self, step: TrainingStep) -> None:
         self._step = step
+        self._late = _late(step)
         self._missing, self._followers = _dependencies(step)
+        self._early_missing = [len(before - self._late) for before in step.before]
+        self._asleep = set(self._late)
         self._takes = [0] * len(step.ops)
         self._gives = [0] * len(step.ops)
         self._left: dict[tuple[int, bool], set[int]] = defaultdict(set)
-        """The uses of a buffer that are to come, in the forward and in the backward pass."""
+        """The uses of a buffer that are to come, the early and the late ones."""
         for number, buffer in enumerate(step.buffers):
             self._takes[buffer.writers[0]] += buffer.bytes
             for use in buffer.uses:
-                self._left[number, step.ops[use].is_backward].add(use)
+                self._left[number, self._is_late(use)].add(use)
         self._heap: list[tuple[int, int, int]] = []
         self._ready: dict[int, int] = {}
         for (number, _), uses in self._left.items():
             self._give_alone(number, uses)
 
     def order(self) -> tuple[int, ...]:
-        for op, count in enumerate(self._missing):
-            if not count:
-                self._offer(op)
+        for op in range(len(self._missing)):
+            self._look_at(op)
         order: list[int] = []
         done: set[int] = set()
         while self._heap:
@@ -72,20 +93,35 @@ class _Lean:
                 self._run(op)
         return tuple(order)
 
+    def _is_late(self, op: int) -> bool:
+        return op in self._late or self._step.ops[op].phase is Phase.BACKWARD
+
+    def _look_at(self, op: int) -> None:
+        """Offer it if nothing is missing, and wake what it waits for if nothing else is."""
+        if op in self._asleep:
+            return
+        if not self._missing[op]:
+            self._offer(op)
+        elif not self._early_missing[op]:
+            woken = self._step.before[op] & self._asleep
+            self._asleep -= woken
+            for source in sorted(woken):
+                self._look_at(source)
+
     def _offer(self, op: int) -> None:
         ready = self._ready.setdefault(op, len(self._ready))
-        tie = op if self._step.ops[op].is_backward else -ready
+        tie = op if self._is_late(op) else -ready
         heappush(self._heap, (self._takes[op] - self._gives[op], tie, op))
 
     def _run(self, op: int) -> None:
         for number in self._step.used[op]:
-            uses = self._left[number, self._step.ops[op].is_backward]
+            uses = self._left[number, self._is_late(op)]
             uses.discard(op)
             self._give_alone(number, uses)
         for follower in self._followers[op]:
             self._missing[follower] -= 1
-            if not self._missing[follower]:
-                self._offer(follower)
+            self._early_missing[follower] -= op not in self._late
+            self._look_at(follower)
 
     def _give_alone(self, number: int, uses: set[int]) -> None:
         """The last one to use a buffer gives it back."""

@@ -21,12 +21,10 @@ def fit_pool(step: TrainingStep, limit: int, usable: int, policy: Policy) -> Fit
     """
     best: Fit | None = None
     for fit in _tried(step, usable, policy):
-        if best is not None and best.seconds <= fit.seconds:
-            break
-        served = (each for each in (fit, one_by_one(fit)) if pool_bytes(each) <= limit)
+        faster = (each for each in (fit, one_by_one(fit)) if best is None or each.seconds < best.seconds)
+        served = (each for each in faster if pool_bytes(each) <= limit)
         found = next(served, None)
-        if found is not None and (best is None or found.seconds < best.seconds):
-            best = found
+        best = found or best
     return best
 
 
@@ -70,11 +68,11 @@ class _Lives:
         yield self._life(buffer, self._begins[buffer.writers[0]], buffer.uses)
 
     def _moved(self, buffer: Buffer, move: Move) -> Iterator[Life]:
-        backward = [use for use in buffer.uses if self._step.ops[use].is_backward]
+        late = self._layout.late_uses(self._layout.candidates[move.number])
         out = [self._fitted.out[move.number]] if move.method is Method.OFFLOAD else []
-        yield self._life(buffer, self._begins[buffer.writers[0]], [*(set(buffer.uses) - {*backward}), *out])
+        yield self._life(buffer, self._begins[buffer.writers[0]], [*(set(buffer.uses) - {*late}), *out])
         back = self._fitted.back[move.number]
-        yield self._life(buffer, self._begins[back], [back, *backward])
+        yield self._life(buffer, self._begins[back], [back, *late])
         yield from self._beside(move, back)
 
     def _beside(self, move: Move, back: int) -> Iterator[Life]:

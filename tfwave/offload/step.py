@@ -2,10 +2,21 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 from tfwave.graph.access import Resource
 from tfwave.offload.threads import Task, lanes_of, run
+
+
+class Phase(Enum):
+    """The pass of a training step in which an op runs."""
+
+    FORWARD = "forward"
+    EITHER = "either"
+    """Only the backward pass wants what it makes, but of values of the forward pass alone."""
+    BACKWARD = "backward"
+    """It descends from the loss's gradient."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +28,7 @@ class Op:
         seconds: it takes alone.
         scratch: bytes held only while it runs.
         after: the ops that run before it, by number.
-        is_backward: does it descend from the loss's gradient?
+        phase: the pass in which it runs.
         repeats: does it give the same, bit for bit, when it runs again?
         reads: the variables whose values it takes.
         changes: those that it updates.
@@ -28,7 +39,7 @@ class Op:
     seconds: float
     scratch: int
     after: tuple[int, ...]
-    is_backward: bool
+    phase: Phase
     repeats: bool = True
     reads: frozenset[Resource] = frozenset()
     changes: frozenset[Resource] = frozenset()

@@ -1,6 +1,7 @@
 """How a fitted step runs: ops in their turns, what runs again before them, and copies beside them."""
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -32,8 +33,10 @@ def fitted_run(layout: Layout, moves: Sequence[Move], turns: KeptTurns) -> Fitte
     step = layout.step
     made = _Made(layout, turns, [set(op.after) for op in step.ops])
     made.keep_turns()
+    for move in moves:
+        made.leave(move)
     for move in sorted(moves, key=lambda move: (move.back, move.number)):
-        made.move(move)
+        made.come(move)
     ops = map(Task, (op.seconds for op in step.ops), made.after)
     return FittedRun(run([*ops, *made.more], lanes_of(step.device)), made.out, made.back)
 
@@ -48,33 +51,41 @@ class _Made:
     """Copies and chains, numbered behind the ops."""
     out: dict[int, int] = field(default_factory=dict[int, int])
     back: dict[int, int] = field(default_factory=dict[int, int])
+    leaving: dict[int, set[int]] = field(default_factory=lambda: defaultdict[int, set[int]](set))
+    """By the number of an op that keeps its turn: the copies out for which it waits."""
 
     def keep_turns(self) -> None:
         for index, place in enumerate(self.turns.places):
             self.after[self.layout.order[place]] |= self._awaited(index)
 
-    def move(self, move: Move) -> None:
+    def leave(self, move: Move) -> None:
+        if move.method is Method.OFFLOAD:
+            copied = self.layout.candidates[move.number].bytes / COPY_BYTES_PER_SECOND
+            out = self._add(Task(copied, {self.layout.order[move.left]}, copies=True))
+            index = self._next(move.gone)
+            self._let_wait(index, out)
+            self.leaving[index].add(out)
+            self.out[move.number] = out
+
+    def come(self, move: Move) -> None:
         candidate = self.layout.candidates[move.number]
         index = self._next(move.back)
+        awaited = self._awaited(index) | self.leaving[index]
         if move.method is Method.OFFLOAD:
             copied = candidate.bytes / COPY_BYTES_PER_SECOND
-            out = self._add(Task(copied, {self.layout.order[move.left]}, copies=True))
-            self._let_wait(self._next(move.gone), out)
-            there = self._add(Task(copied, {out} | self._awaited(index), copies=True))
-            self.out[move.number] = out
+            there = self._add(Task(copied, {self.out[move.number]} | awaited, copies=True))
         else:
-            there = self._add(self._chain(candidate, index))
+            there = self._add(self._chain(candidate, awaited))
             self._let_wait(index, there)
         self.back[move.number] = there
-        for use in self.layout.step.buffers[candidate.buffer].uses:
-            if self.layout.step.ops[use].is_backward:
-                self.after[use].add(there)
+        for use in self.layout.late_uses(candidate):
+            self.after[use].add(there)
 
-    def _chain(self, candidate: Candidate, index: int) -> Task:
+    def _chain(self, candidate: Candidate, awaited: set[int]) -> Task:
         chain = candidate.chain
         assert chain is not None  # else it would not be made again
         needed = {self.layout.number_of[buffer] for buffer in chain.needs}
-        return Task(chain.seconds, {self.back[n] for n in needed if n in self.back} | self._awaited(index))
+        return Task(chain.seconds, {self.back[n] for n in needed if n in self.back} | awaited)
 
     def _add(self, task: Task) -> int:
         self.more.append(task)

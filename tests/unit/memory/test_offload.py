@@ -12,11 +12,13 @@ from tfwave.offload.choice import COPY_BYTES_PER_SECOND, Choice
 from tfwave.offload.fit import least_limit
 from tfwave.offload.forecast import forecast
 from tfwave.offload.layout import Layout, Method
-from tfwave.offload.step import Buffer, Op, TrainingStep
+from tfwave.offload.orders import lean_order
+from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tfwave.offload.threads import BESIDE
 
 SIZE = 4_000_000
 COPIED = SIZE / COPY_BYTES_PER_SECOND
+PHASES = {"f": Phase.FORWARD, "b": Phase.BACKWARD}
 
 
 def chain_step(seconds: float, *, updates_early: bool = False) -> TrainingStep:
@@ -24,7 +26,7 @@ def chain_step(seconds: float, *, updates_early: bool = False) -> TrainingStep:
     weight = frozenset([("VarHandleOp", "", "w")])
     names = ("f0", "f1", "f2", "b0", "b1", "b2")
     ops = tuple(
-        Op(name, seconds, SIZE if name == "b0" else 0, (n - 1,) if n else (), name[0] == "b")
+        Op(name, seconds, SIZE if name == "b0" else 0, (n - 1,) if n else (), PHASES[name[0]])
         for n, name in enumerate(names)
     )
     reading = replace(ops[0], reads=weight)
@@ -40,9 +42,59 @@ def offloaded(step: TrainingStep, lead: int) -> Choice:
 
 
 def test_backward_is_what_descends_from_the_gradient_of_the_loss() -> None:
-    """Not the mask, which is made of activations alone."""
+    """The mask, which is made of activations alone, may run before it."""
     step = captured_step(training(8)).step
-    assert {op.node for op in step.ops if op.is_backward} == {"dloss", "db", "da", "g", "update"}
+    assert {op.node for op in step.ops if op.phase is Phase.EITHER} == {"mask"}
+    assert {op.node for op in step.ops if op.phase is Phase.BACKWARD} == {"dloss", "db", "da", "g", "update"}
+
+
+def prepared_step(made: int, *, wants_x: bool) -> TrainingStep:
+    """f0 writes x; `prepare` makes so much of that for b1, which may want x, too; b0 needs room for itself."""
+    ops = (
+        Op("f0", 1.0, 0, (), Phase.FORWARD),
+        Op("prepare", 1.0, 0, (0,), Phase.EITHER),
+        Op("f1", 1.0, 0, (0,), Phase.FORWARD),
+        Op("b0", 1.0, SIZE, (2,), Phase.BACKWARD),
+        Op("b1", 1.0, 0, (1, 3), Phase.BACKWARD),
+    )
+    x = Buffer(("x:0",), SIZE, (0,), (0, 1, 2, 4) if wants_x else (0, 1, 2))
+    return TrainingStep("/cpu", ops, (x, Buffer(("made:0",), made, (1,), (1, 4))), 0)
+
+
+def test_what_is_prepared_for_the_backward_pass_is_made_when_that_wants_it() -> None:
+    """So what it is made of may be away until then, and it takes no room meanwhile."""
+    step = prepared_step(SIZE // 4, wants_x=True)
+    layout = Layout.of(step, lean_order(step), 0)
+    assert layout.order == (0, 2, 3, 1, 4)
+    (x,) = layout.candidates
+    assert (x.left, x.wanted, layout.late_uses(x)) == (1, 3, [1, 4])
+    assert Choice.all_of(layout, Method.OFFLOAD).peak == SIZE + SIZE // 4
+
+
+def test_what_takes_less_than_it_is_made_of_is_prepared_early() -> None:
+    """A mask lets go of the tensor, if nothing else of the backward pass wants that."""
+    assert lean_order(prepared_step(SIZE // 4, wants_x=False)) == (0, 2, 1, 3, 4)
+    assert lean_order(prepared_step(SIZE, wants_x=False)) == (0, 2, 3, 1, 4)
+
+
+def test_what_is_prepared_early_may_be_away_until_the_backward_pass() -> None:
+    step = prepared_step(SIZE, wants_x=True)
+    for uses, left in (((0, 1, 2, 4), 2), ((0, 1, 4), 1)):
+        buffers = replace(step.buffers[0], uses=uses), step.buffers[1]
+        layout = Layout.of(replace(step, buffers=buffers), (0, 1, 2, 3, 4), 0)
+        found = [(c.left, c.wanted, layout.late_uses(c)) for c in layout.candidates]
+        assert found == [(left, 4, [4]), (1, 4, [4])]
+
+
+def test_what_runs_late_is_no_part_of_what_makes_a_tensor_again() -> None:
+    """Here the second of two ops that prepare, one after the other, in one buffer."""
+    step = prepared_step(SIZE, wants_x=True)
+    ops = (*step.ops[:4], replace(step.ops[1], node="more", after=(1, 3)), replace(step.ops[4], after=(3, 4)))
+    made = Buffer(("made:0", "more:0"), SIZE, (1, 4), (1, 4, 5))
+    layout = Layout.of(TrainingStep("/cpu", ops, (step.buffers[0], made), 0), tuple(range(6)), 0)
+    chain = layout.candidates[-1].chain
+    assert chain is not None
+    assert chain.ops == (1,)
 
 
 def test_copies_that_hide_behind_compute_cost_nothing_on_a_gpu() -> None:
@@ -125,7 +177,7 @@ def test_an_op_waits_until_a_copy_has_made_room() -> None:
 def test_what_has_been_overwritten_is_made_again_too() -> None:
     """f1 reads a as f0 wrote it, before f2 goes on in it."""
     ops = tuple(
-        Op(name, 1.0, 0, (n - 1,) if n else (), name[0] == "b")
+        Op(name, 1.0, 0, (n - 1,) if n else (), PHASES[name[0]])
         for n, name in enumerate(("f0", "f1", "f2", "f3", "b0", "b1"))
     )
     a = Buffer(("f0:0", "f2:0"), SIZE, (0, 2), (0, 1, 2, 3, 5))
@@ -138,7 +190,7 @@ def test_what_has_been_overwritten_is_made_again_too() -> None:
 
 def test_all_keep_their_turn_but_what_holds_two_percent_in_all() -> None:
     """`late` gives back nothing, but would keep what it reads."""
-    ops = [Op(name, 1.0, 0, (), is_backward=False) for name in ("big", "late", "small", "tiny", "last")]
+    ops = [Op(name, 1.0, 0, (), Phase.FORWARD) for name in ("big", "late", "small", "tiny", "last")]
     buffers = (
         Buffer(("big:0",), 1000, (0,), (0, 1, 4)),
         Buffer(("small:0",), 15, (2,), (2,)),

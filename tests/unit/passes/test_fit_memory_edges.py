@@ -113,6 +113,15 @@ def test_copies_have_no_turn_among_the_ops() -> None:
     assert not [name for name, given in waits.items() if {"^b/host_0", "^view/host_0"} & set(given)]
 
 
+def test_what_comes_back_waits_for_what_leaves_before_the_same_op() -> None:
+    """Else both would be held at once, which the plan does not count."""
+    other = AwayTensor(("x:0",), 8, "offload", after="b", gone="loss", back="db", wanted="da")
+    result = check_rewrite(FitMemory(plan(replace(AGAIN, back="db"), STASHED, other)), step())
+    assert "^b/host_0/out" in inputs(result, "x/host_1")
+    assert "^b/host_0/out" in inputs(result, "x/again_0")
+    assert inputs(result, "b/host_0") == ["b/host_0/out", "^loss"]
+
+
 def test_a_variable_of_tensorflow_1_is_not_offloaded() -> None:
     """Its tensor is the variable itself."""
     item = step()
