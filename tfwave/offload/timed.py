@@ -60,8 +60,7 @@ class _Made:
 
     def leave(self, move: Move) -> None:
         if move.method is Method.OFFLOAD:
-            copied = self.layout.candidates[move.number].bytes / COPY_BYTES_PER_SECOND
-            out = self._add(Task(copied, {self.layout.order[move.left]}, copies=True))
+            out = self._copy(self.layout.candidates[move.number], {self.layout.order[move.left]})
             index = self._next(move.gone)
             self._let_wait(index, out)
             self.leaving[index].add(out)
@@ -72,14 +71,16 @@ class _Made:
         index = self._next(move.back)
         awaited = self._awaited(index) | self.leaving[index]
         if move.method is Method.OFFLOAD:
-            copied = candidate.bytes / COPY_BYTES_PER_SECOND
-            there = self._add(Task(copied, {self.out[move.number]} | awaited, copies=True))
+            there = self._copy(candidate, {self.out[move.number]} | awaited)
         else:
             there = self._add(self._chain(candidate, awaited))
             self._let_wait(index, there)
         self.back[move.number] = there
         for use in self.layout.late_uses(candidate):
             self.after[use].add(there)
+
+    def _copy(self, candidate: Candidate, after: set[int]) -> int:
+        return self._add(Task(candidate.bytes / COPY_BYTES_PER_SECOND, after, copies=True))
 
     def _chain(self, candidate: Candidate, awaited: set[int]) -> Task:
         chain = candidate.chain

@@ -19,8 +19,9 @@ def chain(turns: Turns) -> None:
     added = _added(turns)
     for index in range(len(turns.chained) + 1):
         before, own = turns.awaited(index), turns.chained[index : index + 1]
+        leaving = _leaving(turns, own)
         for name in added[index]:
-            _let_wait(turns, name, _leaving(turns, own))
+            _let_wait(turns, name, leaving)
         for name in (*filter(partial(_takes_room, turns), added[index]), *own):
             _let_wait(turns, name, before)
             before = (name,)
