@@ -21,6 +21,8 @@ class Tensor:
         dies: that of the op after which it is free, which is later where something else kept it, or where ops ran
             side by side; None if it outlives the step.
         uses: those of all ops that write, read or give it out, ascending; empty where that is not known.
+        asked: those of its bytes that were asked for: a pool gives up to twice as much, as it happens to have it
+            free; 0 where that is not known.
     """
 
     names: tuple[str, ...]
@@ -29,6 +31,7 @@ class Tensor:
     read: int
     dies: int | None
     uses: tuple[int, ...] = field(default=(), compare=False)
+    asked: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tfwave.graph.ops import OpTable
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.verify import verify
 from tfwave.graph.view import GraphView
+from tfwave.memory.pool.pools import whole_pieces
 from tfwave.memory.step import Tensor
 from tfwave.offload.backward import StepFlow
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
@@ -147,7 +148,7 @@ class _Made:
             uses.update(range(tensor.born, tensor.dies + 1))
         return Buffer(
             tensor.names,
-            tensor.bytes,
+            whole_pieces(tensor.asked) or tensor.bytes,
             tuple(sorted({tensor.born, *writers})),
             tuple(sorted(uses)),
             tensor.dies is None,

@@ -13,29 +13,34 @@ _LESS = 0.95
 """Where a fit takes more of the pool than there is, the next one holds at most this share of it."""
 
 
-def fit_pool(step: TrainingStep, limit: int, usable: int, policy: Policy) -> Fit | None:
-    """The fastest that a pool of `limit` bytes can serve, of fits that hold at most `usable` bytes, and of fewer.
+def fit_pool(step: TrainingStep, room: int, policy: Policy) -> Fit | None:
+    """The fastest that a pool of `room` bytes can serve, of fits that hold at most so many, and of such with fewer.
 
     None if the policy finds none. One op after the other needs less of a pool, so each fit is tried so, too. The
     solver is asked once, and greedy for what holds less; the last that is tried has all away that can be.
     """
     best: Fit | None = None
-    for fit in _tried(step, usable, policy):
+    for fit in _tried(step, room, policy):
         faster = (each for each in (fit, one_by_one(fit)) if best is None or each.seconds < best.seconds)
-        served = (each for each in faster if pool_bytes(each) <= limit)
+        served = (each for each in faster if needed_bytes(each) <= room)
         found = next(served, None)
         best = found or best
     return best
 
 
-def _tried(step: TrainingStep, usable: int, policy: Policy) -> Iterator[Fit]:
-    held, by = usable, policy
+def _tried(step: TrainingStep, room: int, policy: Policy) -> Iterator[Fit]:
+    held, by = room, policy
     while (fit := fit_step(step, held, by)) is not None:
         yield fit
         if policy is Policy.DYMEM:
             return
         held, by = int(min(held, fit.forecast.peak) * _LESS), Policy.GREEDY
-    yield from (fit for fit in away_fits(step) if fit.forecast.peak <= usable)
+    yield from away_fits(step)
+
+
+def needed_bytes(fit: Fit) -> int:
+    """What a pool must have for it: what the step takes of one, and what it holds at the most, if that is more."""
+    return max(fit.forecast.peak, pool_bytes(fit))
 
 
 def pool_bytes(fit: Fit) -> int:

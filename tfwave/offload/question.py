@@ -1,6 +1,6 @@
 """Whether a captured step fits, and all that one wants to know then."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tfwave.errors import PlanError
@@ -8,7 +8,7 @@ from tfwave.memory.slots import limit_for, room
 from tfwave.offload.batch import LargestBatch, largest_batch
 from tfwave.offload.captured import CapturedStep
 from tfwave.offload.fit import Fit, Policy, away_fits
-from tfwave.offload.pooled import fit_pool, pool_bytes
+from tfwave.offload.pooled import fit_pool, needed_bytes
 from tfwave.offload.section import memory_section
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
@@ -27,19 +27,19 @@ class Question:
 
     @property
     def usable(self) -> int:
-        """Of the limit, what the step may hold by the model: nobody knows how all its ops interleave."""
+        """Of the limit, what the step may take by the model: nobody knows how all its ops interleave."""
         return room(self.limit, 2)
 
     @cached_property
     def fit(self) -> Fit | None:
         """None if there is none that a pool of so many bytes can serve."""
-        return fit_pool(self.captured.step, room(self.limit, 1), self.usable, self.policy)
+        return fit_pool(self.captured.step, self.usable, self.policy)
 
     @cached_property
     def least(self) -> int:
-        """The least limit, with the room that a pool needs besides."""
-        fits = away_fits(self.captured.step)
-        return min(max(limit_for(fit.forecast.peak, 2), limit_for(pool_bytes(fit), 1)) for fit in fits)
+        """The least limit that is known to do, with the room that a pool needs besides."""
+        fits = [*away_fits(self.captured.step), *([] if self.fit is None else [self.fit])]
+        return limit_for(min(map(needed_bytes, fits)), 2)
 
     @cached_property
     def batch(self) -> LargestBatch:
@@ -49,10 +49,11 @@ class Question:
 
     @cached_property
     def section(self) -> Memory | None:
-        """The fit, for a plan."""
+        """The fit, for a plan, which promises what it takes of a pool."""
         if self.fit is None:
             return None
-        return memory_section(self.fit, graph_print(self.captured.view), self.limit, self.least)
+        section = memory_section(self.fit, graph_print(self.captured.view), self.limit, self.least)
+        return replace(section, peak_bytes=needed_bytes(self.fit))
 
     def plan(self) -> Plan:
         """The fit as a plan.

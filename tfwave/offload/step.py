@@ -52,7 +52,7 @@ class Buffer:
 
     Attributes:
         names: ``node:port`` of these.
-        bytes: as the allocator counts it.
+        bytes: that it needs, in whole pieces of the allocator, which may give it more.
         writers: the ops that write it, by number, in turn; the first allocates it.
         uses: all that write or read it, ascending.
         stays: does it outlive the step?

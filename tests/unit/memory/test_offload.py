@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.cli.test_fit_cli import MIB, training
+from tfwave.bundle.memory import captured_memory
 from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import captured_step
 from tfwave.offload.choice import COPY_BYTES_PER_SECOND, Choice
@@ -46,6 +47,18 @@ def test_backward_is_what_descends_from_the_gradient_of_the_loss() -> None:
     step = captured_step(training(8)).step
     assert {op.node for op in step.ops if op.phase is Phase.EITHER} == {"mask"}
     assert {op.node for op in step.ops if op.phase is Phase.BACKWARD} == {"dloss", "db", "da", "g", "update"}
+
+
+def test_a_step_needs_what_was_asked_for_not_what_a_pool_gave() -> None:
+    """Which is up to twice as much, as it happens to have it free."""
+    bundle = training(8)
+    (device,) = bundle.steps[0].dev_stats
+    for event in device.node_stats:
+        for output in event.output:
+            output.tensor_description.allocation_description.requested_bytes //= 2
+    asked = {buffer.names[0]: buffer.bytes for buffer in captured_step(bundle).step.buffers}
+    assert (asked["a:0"], asked["loss:0"]) == (4 * MIB, 256)
+    assert captured_memory(bundle).peak == captured_memory(training(8)).peak
 
 
 def prepared_step(made: int, *, wants_x: bool) -> TrainingStep:

@@ -1,10 +1,14 @@
 """The ways of `tools/bench/memory/largest_batch.py`: each does to a step only what its name says."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from tests.offloaded import random_step
+from tests.offloaded import random_step, whole_pieces
+from tests.unit.cli.test_fit_cli import training
+from tfwave.memory.slots import limit_for
+from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import least_limit
 from tfwave.offload.layout import Layout, Method
 from tools.bench.memory.fit_promises import drawn, promises
@@ -15,13 +19,12 @@ from tools.bench.record import RECORDS
 
 def test_each_way_does_only_what_it_is_called() -> None:
     used: dict[str, set[Method]] = {way: set() for way in FITTINGS}
+    captured = captured_step(training(8))
     for seed in range(8):
-        step = random_step(Random(seed), 10)
+        step = whole_pieces(random_step(Random(seed), 10))
         least, most = least_limit(step), Layout.of(step, tuple(range(len(step.ops))), 3).peak
         for way, fitting in FITTINGS.items():
-            fit = fitting(step, (least + most) // 2)
-            if fit is not None:
-                assert fit.forecast.peak <= (least + most) // 2
+            for fit in fitting(replace(captured, step=step), limit_for((least + most) // 2, 2)):
                 used[way] |= {move.method for move in fit.forecast.moves}
     assert used == {
         "order": set(),

@@ -59,6 +59,7 @@ class _Buffer:
     """Whether the allocator tells when it was freed."""
     freed: int | None = None
     fetched: bool = False
+    asked: int = 0
 
     def use(self, place: int) -> None:
         self.last = place
@@ -110,7 +111,15 @@ class _Replay:
             dies = self._death(buffer)
             read = buffer.last if dies is None else min(buffer.last, dies)
             tensors.append(
-                Tensor(tuple(buffer.names), buffer.bytes, buffer.born, read, dies, tuple(buffer.uses))
+                Tensor(
+                    tuple(buffer.names),
+                    buffer.bytes,
+                    buffer.born,
+                    read,
+                    dies,
+                    tuple(buffer.uses),
+                    buffer.asked,
+                )
             )
             takes[buffer.born] += buffer.bytes
             if dies is not None:
@@ -169,7 +178,7 @@ class _Replay:
         return self._nodes[run.node].op if run.node in self._nodes else ""
 
     def _make(self, i: int, output: Output, among: list[_Buffer], *, traced: bool = False) -> _Buffer:
-        buffer = _Buffer(output.bytes, i, output.place, i, traced=traced)
+        buffer = _Buffer(output.bytes, i, output.place, i, traced=traced, asked=output.asked)
         among.append(buffer)
         if output.place is not None:
             self._places[output.place] = buffer

@@ -20,11 +20,15 @@ buffers, but other allocators' are counted from 1 in each run.
 
 @dataclass(frozen=True)
 class Output:
-    """A tensor that a run gives out: its port, the bytes of its buffer, and where that lies, if that is known."""
+    """A tensor that a run gives out: its port, the bytes of its buffer, and where that lies, if that is known.
+
+    `asked` are those of the bytes that were asked for; 0 where that is not known.
+    """
 
     port: int
     bytes: int
     place: Place | None
+    asked: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,4 +101,5 @@ def _run(event: NodeExecStats) -> Run:
 
 def _output(output: NodeOutput) -> Output:
     told = output.tensor_description.allocation_description
-    return Output(output.slot, told.allocated_bytes or told.requested_bytes, (told.ptr, told.allocation_id))
+    size = told.allocated_bytes or told.requested_bytes
+    return Output(output.slot, size, (told.ptr, told.allocation_id), told.requested_bytes)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tfwave.memory.pool.pools import ALIGNMENT
+from tfwave.memory.pool.pools import whole_pieces
 from tfwave.memory.pool.step import moments
 from tfwave.memory.step import StepMemory
 
@@ -27,7 +27,7 @@ class Life:
 
 def life(op: str, size: int, born: int, dies: int) -> Life:
     """One of so many bytes, rounded up; it lasts for a moment at least."""
-    return Life(op, size + -size % ALIGNMENT, born, max(dies, born + 1))
+    return Life(op, whole_pieces(size), born, max(dies, born + 1))
 
 
 @dataclass(frozen=True)

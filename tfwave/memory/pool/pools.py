@@ -15,6 +15,11 @@ MOST_PADDING = 128 << 20
 """TensorFlow's: a chunk is given whole if it has fewer bytes more than asked for, and is not twice as large."""
 
 
+def whole_pieces(size: int) -> int:
+    """So many bytes, rounded up to what TensorFlow gives at least."""
+    return size + -size % ALIGNMENT
+
+
 class PoolExhausted(TfwaveError):
     """A pool has no room: names the request and what is free."""
 

@@ -1,11 +1,12 @@
 """The largest batch of a training step in a limited pool: plain, made to fit, and by what TensorFlow offers.
 
-The ways: `plain`; `order`, `offload`, `recompute`, `both` by a plan for the same batch, captured in a large pool;
-`halved`, the batch in two halves with one update; `grappler`, TensorFlow's own memory optimizer; `recompute_grad`,
-its function of that name around each block, by hand. A trial is a process of its own. The batch is searched with
-trials of a few steps; it counts if --repeats trials of --steps steps run, else the one below is tried. The first
-steps of a plan must give the losses of plain ones. Grappler, but in its own way, and oneDNN are off. Trials are in
---out/trials.jsonl: a run goes on where it was stopped.
+The ways: `plain`; `both` by what `tfwave fit` plans for the same batch, captured in a large pool; `order`,
+`offload`, `recompute` by a plan that takes nothing else; `halved`, the batch in two halves with one update;
+`grappler`, TensorFlow's own memory optimizer; `recompute_grad`, its function of that name around each block, by
+hand. A trial is a process of its own. The batch is searched with trials of a few steps; it counts if --repeats
+trials of --steps steps run, else the one below is tried. The first steps of a plan must give the losses of plain
+ones. Grappler, but in its own way, and oneDNN are off. Trials are in --out/trials.jsonl: a run goes on where it was
+stopped.
 
     tools/bench/memory/largest_batch.py --model resnet --model vgg --model bert --model inception --model unet \
         --model lstm --pool 512 --out largest_batch
@@ -31,13 +32,14 @@ from tfwave.errors import EnforcerError
 from tfwave.graph.item import GraphItem
 from tfwave.memory.slots import room
 from tfwave.offload.batch import largest_batch
-from tfwave.offload.captured import captured_step
+from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.choice import Choice, Prices
-from tfwave.offload.fit import LEAD, Fit, Policy, fit_step
+from tfwave.offload.fit import LEAD, Fit, Policy
 from tfwave.offload.forecast import forecast
 from tfwave.offload.greedy import greedy_choice
 from tfwave.offload.layout import Layout, Method
 from tfwave.offload.orders import lean_order
+from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
 from tfwave.passes.text import parse_pipeline
@@ -52,11 +54,12 @@ from tools.bench.memory.limited_models import HALVED, LOSS, RESET, TRAIN
 GRID = 4
 MOST = 4096
 JOBS = (1, 2)
-"""Plans leave the room that so many jobs in a pool would need: the first that runs counts."""
+"""Plans of one means leave the room that so many jobs in a pool would need: the first that runs counts."""
 
 _CASE = ("limit", "steps", "model", "way", "batch", "repeat")
 
-Fitting = Callable[[TrainingStep, int], Fit | None]
+Fitting = Callable[[CapturedStep, int], Iterator[Fit]]
+"""Fits of a step into a pool of so many bytes, of which the first that runs counts."""
 
 
 def _tried(step: TrainingStep, limit: int, way: str) -> Iterator[Fit]:
@@ -76,10 +79,21 @@ def _tried(step: TrainingStep, limit: int, way: str) -> Iterator[Fit]:
 
 
 def _only(way: str) -> Fitting:
-    return lambda step, limit: min(_tried(step, limit, way), key=lambda fit: fit.cost, default=None)
+    def fits(captured: CapturedStep, limit: int) -> Iterator[Fit]:
+        for jobs in JOBS:
+            fit = min(_tried(captured.step, room(limit, jobs), way), key=lambda fit: fit.cost, default=None)
+            if fit is not None:
+                yield fit
+
+    return fits
 
 
-FITTINGS: dict[str, Fitting] = {way: _only(way) for way in PLANNED if way != "both"} | {"both": fit_step}
+def _both(captured: CapturedStep, limit: int) -> Iterator[Fit]:
+    fit = Question(captured, None, limit).fit
+    return iter(() if fit is None else (fit,))
+
+
+FITTINGS: dict[str, Fitting] = {way: _only(way) for way in PLANNED if way != "both"} | {"both": _both}
 
 
 @dataclass
@@ -145,23 +159,16 @@ class Work:
 
     def _programs(self, model: str, way: str, batch: int) -> Iterator[Program]:
         if way in FITTINGS:
-            for jobs in JOBS:
-                graph = self._fitted(model, batch, way, room(self.limit, jobs))
-                if graph is not None:
-                    yield _program(graph, fitted_task.MODULE)
+            captured = captured_step(load_bundle(self.pools.profile(model, batch) / "bundle"))
+            for fit in FITTINGS[way](captured, self.limit):
+                plan = Plan(memory=memory_section(fit, graph_print(captured.view), self.limit, self.limit))
+                item = GraphItem(self.pools.graph(model, batch))
+                yield _program(parse_pipeline("fit_memory", plan)(item).item.graph, fitted_task.MODULE)
         elif way == "halved":
             yield _program(self.pools.graph(HALVED + model, batch), limited_task.MODULE)
         else:
             module = grappler_task.MODULE if way == "grappler" else limited_task.MODULE
             yield _program(self.pools.graph(model, batch), module)
-
-    def _fitted(self, model: str, batch: int, way: str, usable: int) -> GraphDef | None:
-        captured = captured_step(load_bundle(self.pools.profile(model, batch) / "bundle"))
-        fit = FITTINGS[way](captured.step, usable)
-        if fit is None:
-            return None
-        plan = Plan(memory=memory_section(fit, graph_print(captured.view), self.limit, self.limit))
-        return parse_pipeline("fit_memory", plan)(GraphItem(self.pools.graph(model, batch))).item.graph
 
     def _plain_losses(self, model: str, batch: int) -> list[str]:
         return json.loads((self.pools.profile(model, batch) / "steps.json").read_text())["losses"]
