@@ -11,7 +11,7 @@ from tfwave.memory.pool.growing import bfc_in_one_region
 from tfwave.memory.pool.lives import live_peak
 from tfwave.memory.slots import limit_for
 from tfwave.offload.captured import captured_step
-from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, one_by_one
+from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, side_by_side
 from tfwave.offload.pooled import fit_pool, needed_bytes, pool_bytes, run_lives
 from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
@@ -26,7 +26,7 @@ def tried(step: TrainingStep, room: int) -> list[Fit]:
     """With less and less held, down to all away that can be; side by side and not."""
     found, held = list(away_fits(step)), room
     while (fit := fit_step(step, held)) is not None:
-        found += [fit, one_by_one(fit)]
+        found += [fit, *(side_by_side(fit, most) for most in (3, 0))]
         held = int(min(held, fit.forecast.peak) * 0.95)
     return [fit for fit in found if max(fit.forecast.peak, pool_bytes(fit)) <= room]
 
@@ -53,7 +53,7 @@ def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int) -> None:
 def test_a_run_holds_no_more_than_promised(policy: Policy, seed: int) -> None:
     step, fit = whole_fit(policy, seed)
     assert live_peak(run_lives(fit)) + step.resident <= fit.forecast.peak * (1 + FREE_SHARE)
-    alone = one_by_one(fit)
+    alone = side_by_side(fit, 0)
     held = max(replayed(step, memory_section(alone, NO_GRAPH, 1 << 40, alone.forecast.peak)))
     runs = live_peak(run_lives(alone)) + step.resident
     assert runs <= held * (1 + FREE_SHARE)

@@ -103,12 +103,12 @@ def away_fits(step: TrainingStep) -> Iterator[Fit]:
     """With all offloaded and fetched at the last moment, one op after the other: no fit holds less in its order."""
     for order in _orders(step):
         choice = _all_away(step, order)
-        yield one_by_one(_judged(choice, Prices(choice.layout), choice.peak, Policy.GREEDY))
+        yield side_by_side(_judged(choice, Prices(choice.layout), choice.peak, Policy.GREEDY), 0)
 
 
-def one_by_one(fit: Fit) -> Fit:
-    """The same where no op runs beside those that come before it."""
-    return replace(fit, forecast=forecast(fit.forecast.choice, fit.forecast.peak, 0))
+def side_by_side(fit: Fit, most_beside: int) -> Fit:
+    """The same where an op runs beside so many at most of those that come before it, and no more is held."""
+    return replace(fit, forecast=forecast(fit.forecast.choice, fit.forecast.peak, most_beside))
 
 
 def _tried(step: TrainingStep, limit: int, policy: Policy) -> Iterator[Fit]:

@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterator
 
 from tfwave.memory.pool.growing import bfc_in_one_region
 from tfwave.memory.pool.lives import Life, life
-from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, one_by_one
+from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, side_by_side
 from tfwave.offload.layout import Method
 from tfwave.offload.moves import Move
 from tfwave.offload.step import Buffer, TrainingStep
 
+_FEWER_BESIDE = (3, 0)
+"""Where a fit takes more of the pool than there is, so many ops run beside one."""
 _LESS = 0.95
 """Where a fit takes more of the pool than there is, the next one holds at most this share of it."""
 
@@ -16,15 +18,15 @@ _LESS = 0.95
 def fit_pool(step: TrainingStep, room: int, policy: Policy) -> Fit | None:
     """The fastest that a pool of `room` bytes can serve, of fits that hold at most so many, and of such with fewer.
 
-    None if the policy finds none. One op after the other needs less of a pool, so each fit is tried so, too. The
-    solver is asked once, and greedy for what holds less; the last that is tried has all away that can be.
+    None if the policy finds none. The fewer ops run side by side, the less of a pool they need, so each fit is
+    tried with fewer, too. The solver is asked once, and greedy for what holds less; the last that is tried has all
+    away that can be.
     """
     best: Fit | None = None
     for fit in _tried(step, room, policy):
-        faster = (each for each in (fit, one_by_one(fit)) if best is None or each.seconds < best.seconds)
-        served = (each for each in faster if needed_bytes(each) <= room)
-        found = next(served, None)
-        best = found or best
+        for each in (fit, *(side_by_side(fit, most) for most in _FEWER_BESIDE)):
+            if (best is None or each.seconds < best.seconds) and needed_bytes(each) <= room:
+                best = each
     return best
 
 

@@ -121,6 +121,58 @@ def vgg(var: Variables) -> Loss:
     return loss
 
 
+def inception(var: Variables) -> Loss:
+    """Blocks of branches that are joined."""
+
+    def block(of: int) -> list[list[Any]]:
+        branches = ((1, 1),), ((1, 1), (3, 3)), ((1, 1), (3, 3), (3, 3)), ((1, 1),)
+        return [
+            [var.weight(*side, 8 if place else of, 8) for place, side in enumerate(branch)]
+            for branch in branches
+        ]
+
+    blocks, kernel = [block(3), block(32)], var.weight(32, CLASSES)
+
+    def loss() -> Any:
+        x = images()
+        for block in blocks:
+            starts = [x, x, x, tf.nn.avg_pool2d(x, 3, 1, "SAME")]
+            x = tf.concat(
+                [convolved(start, *branch) for start, branch in zip(starts, block, strict=True)], -1
+            )
+        return classified(tf.reduce_mean(x, [1, 2]), kernel)
+
+    return loss
+
+
+def unet(var: Variables) -> Loss:
+    """Down and up again: what is made on the way down waits for the way up."""
+    widths = 8, 16, 16
+    down = [var.weight(3, 3, *shape) for shape in zip((3, *widths), widths, strict=False)]
+    below = var.weight(3, 3, widths[-1], 16)
+    up = [var.weight(3, 3, 16 + width, 16) for width in reversed(widths)]
+    kernel = var.weight(16, CLASSES)
+
+    def loss() -> Any:
+        x, waiting = images(), list[Any]()
+        for weight in down:
+            waiting.append(convolved(x, weight))
+            x = tf.nn.max_pool2d(waiting[-1], 2, 2, "SAME")
+        x = convolved(x, below)
+        for weight in up:
+            before = waiting.pop()
+            x = convolved(tf.concat([before, tf.image.resize(x, before.shape[1:3], "nearest")], -1), weight)
+        return classified(tf.reduce_mean(x, [1, 2]), kernel)
+
+    return loss
+
+
+def convolved(x: Any, *weights: Any) -> Any:
+    for weight in weights:
+        x = tf.nn.relu(tf.nn.conv2d(x, weight, 1, "SAME"))
+    return x
+
+
 def lstm(var: Variables) -> Loss:
     """Unrolled."""
     words, width = 6, 64
@@ -143,4 +195,11 @@ def large(var: Variables) -> Loss:
     return bert(var, 64 * BATCH)
 
 
-MODELS: dict[str, Callable[[Variables], Loss]] = {"resnet": resnet, "bert": bert, "vgg": vgg, "lstm": lstm}
+MODELS: dict[str, Callable[[Variables], Loss]] = {
+    "resnet": resnet,
+    "bert": bert,
+    "vgg": vgg,
+    "inception": inception,
+    "unet": unet,
+    "lstm": lstm,
+}

@@ -11,7 +11,7 @@ from tfwave.cli.app import app
 
 pytestmark = pytest.mark.tensorflow
 
-NAMES = ("resnet", "bert", "vgg", "lstm", "function")
+NAMES = ("resnet", "bert", "vgg", "inception", "unet", "lstm", "function")
 PLANNED, POOL = 24, 38
 """MiB: what the plan is made for, and the pool, which is in pieces; the plain step peaks at 42."""
 
