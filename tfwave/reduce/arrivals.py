@@ -37,6 +37,7 @@ class Arrivals:
         self.address = f"{host}:{self._listener.getsockname()[1]}"
         self._came: dict[bytes, socket.socket] = {}
         self._changed = threading.Condition()
+        self._closed = False
         threading.Thread(target=self._listen, name="tfwave-ring-accept", daemon=True).start()
 
     def take(self, key: bytes, seconds: float, given_up: Callable[[], bool]) -> socket.socket:
@@ -66,6 +67,7 @@ class Arrivals:
         shut(self._listener)  # else who waits in `accept` keeps the port
         self._listener.close()
         with self._changed:
+            self._closed = True
             for one in self._came.values():
                 one.close()
             self._came.clear()
@@ -91,6 +93,9 @@ class Arrivals:
             came.close()
             return
         with self._changed:
+            if self._closed:  # nobody would take it, and who called would wait for that
+                came.close()
+                return
             if (before := self._came.pop(bytes(key), None)) is not None:
                 before.close()
             while len(self._came) >= self._most_waiting:

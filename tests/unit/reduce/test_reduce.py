@@ -168,6 +168,19 @@ def test_who_does_not_know_the_key_is_not_taken_for_a_neighbour() -> None:
     arrivals.close()
 
 
+def test_who_shows_a_key_when_nobody_listens_any_more_is_told() -> None:
+    """It waited for as long as it would for one that comes late."""
+    arrivals, key = Arrivals("127.0.0.1"), b"k" * KEY_BYTES
+    greeting = {thread for thread in threading.enumerate() if thread.name == "tfwave-ring-greet"}
+    with call(arrivals.address, key[:1], LIMIT) as left:
+        while greeting >= {each for each in threading.enumerate() if each.name == "tfwave-ring-greet"}:
+            time.sleep(0.01)
+        arrivals.close()
+        left.sendall(key[1:])
+        left.settimeout(LIMIT)
+        assert left.recv(1) == b""
+
+
 def test_connections_come_again_once_there_are_files_again() -> None:
     """A process may have no file left for a while."""
     arrivals, key = Arrivals("127.0.0.1"), b"k" * KEY_BYTES
