@@ -84,7 +84,9 @@ def fit_step(step: TrainingStep, limit: int, policy: Policy = Policy.GREEDY) -> 
     """
     if policy is Policy.DYMEM:
         choice = dymem_choice(step)
-        return _judged(choice, Prices(choice.layout), limit, policy) if choice.fits(limit) else None
+        if not choice.fits(limit):
+            return None
+        return _judged(forecast(choice, limit), Prices(choice.layout), limit, policy)
     found: Fit | None = None
     for fit in _tried(step, limit, policy):
         if not fit.price:
@@ -103,7 +105,8 @@ def away_fits(step: TrainingStep) -> Iterator[Fit]:
     """With all offloaded and fetched at the last moment, one op after the other: no fit holds less in its order."""
     for order in _orders(step):
         choice = _all_away(step, order)
-        yield side_by_side(_judged(choice, Prices(choice.layout), choice.peak, Policy.GREEDY), 0)
+        alone = forecast(choice, choice.peak, 0)
+        yield _judged(alone, Prices(choice.layout), choice.peak, Policy.GREEDY)
 
 
 def side_by_side(fit: Fit, most_beside: int) -> Fit:
@@ -124,13 +127,13 @@ def _tried(step: TrainingStep, limit: int, policy: Policy) -> Iterator[Fit]:
                 known = [each for each in (found.choice, choice) if each is not None]
                 choice, bound = min(known, key=prices.total, default=None), found.bound
             if choice is not None:
-                yield _judged(choice, prices, limit, policy, bound)
+                yield _judged(forecast(choice, limit), prices, limit, policy, bound)
 
 
-def _judged(choice: Choice, prices: Prices, limit: int, policy: Policy, optimum: float | None = None) -> Fit:
+def _judged(told: Forecast, prices: Prices, limit: int, policy: Policy, optimum: float | None = None) -> Fit:
     bound = relief_bound(prices, limit) if optimum is None else optimum
     name = "relief at the worst op" if optimum is None else "integer optimum"
-    return Fit(policy, forecast(choice, limit), prices.exposed, prices.total(choice), bound, name)
+    return Fit(policy, told, prices.exposed, prices.total(told.choice), bound, name)
 
 
 def _orders(step: TrainingStep) -> list[tuple[int, ...]]:
