@@ -11,7 +11,7 @@ from enum import StrEnum
 from tfwave.memory.pool.chunks import Chunk, FreeChunks
 from tfwave.memory.pool.lives import Life
 from tfwave.memory.pool.placement import Placed
-from tfwave.memory.pool.pools import MOST_PADDING
+from tfwave.memory.pool.pools import MOST_PADDING, whole_pieces
 
 _FIRST_REGION = 2 << 20
 _CNMEM_PIECE = 512
@@ -110,7 +110,7 @@ class _Line:
     """By the begin of what is given: the piece of the pool in which it lies."""
 
     def take(self, size: int) -> tuple[int, int]:
-        size += -size % self.piece
+        size = whole_pieces(size, self.piece)
         found = self._smallest(size)
         if found is None:
             self.grow(size)

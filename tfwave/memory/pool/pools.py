@@ -15,9 +15,9 @@ MOST_PADDING = 128 << 20
 """TensorFlow's: a chunk is given whole if it has fewer bytes more than asked for, and is not twice as large."""
 
 
-def whole_pieces(size: int) -> int:
-    """So many bytes, rounded up to what TensorFlow gives at least."""
-    return size + -size % ALIGNMENT
+def whole_pieces(size: int, piece: int = ALIGNMENT) -> int:
+    """So many bytes, rounded up to whole pieces; TensorFlow gives one at least."""
+    return size + -size % piece
 
 
 class PoolExhausted(TfwaveError):
@@ -54,7 +54,7 @@ class PoolSize:
 
     def rounded(self, size: int) -> int:
         """What is given at least for a request."""
-        return size + -size % self.alignment
+        return whole_pieces(size, self.alignment)
 
     def given(self, size: int, chunk: Chunk) -> int:
         """What is given for a rounded request from a chunk in which it fits: the request, or the chunk whole."""
