@@ -1,7 +1,9 @@
 """Fits that a pool in one piece can serve."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -10,6 +12,7 @@ from tests.unit.cli.test_fit_cli import training
 from tfwave.memory.pool.growing import bfc_in_one_region
 from tfwave.memory.pool.lives import live_peak
 from tfwave.memory.slots import limit_for
+from tfwave.offload import pooled
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, side_by_side
 from tfwave.offload.pooled import fit_pool, needed_bytes, pool_bytes, run_lives
@@ -19,26 +22,36 @@ from tfwave.offload.step import TrainingStep
 from tfwave.offload.turns import FREE_SHARE
 from tfwave.plan.fingerprint import NO_GRAPH
 
-SEEDS = range(30)
+SEEDS = range(60)
+
+Fitting = Callable[[TrainingStep, int, Policy], Fit | None]
 
 
-def tried(step: TrainingStep, room: int) -> list[Fit]:
+@pytest.fixture
+def fitting(monkeypatch: pytest.MonkeyPatch) -> Fitting:
+    """`fit_step`, which finds each fit once for all who ask."""
+    cached: Fitting = cache(fit_step)
+    monkeypatch.setattr(pooled, "fit_step", cached)
+    return cached
+
+
+def tried(step: TrainingStep, room: int, fitting: Fitting) -> list[Fit]:
     """With less and less held, down to all away that can be; side by side and not."""
     found, held = list(away_fits(step)), room
-    while (fit := fit_step(step, held)) is not None:
+    while (fit := fitting(step, held, Policy.GREEDY)) is not None:
         found += [fit, *(side_by_side(fit, most) for most in (3, 0))]
         held = int(min(held, fit.forecast.peak) * 0.95)
     return [fit for fit in found if max(fit.forecast.peak, pool_bytes(fit)) <= room]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int) -> None:
+def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int, fitting: Fitting) -> None:
     """And there is one wherever all that can be away leaves room, one op after the other."""
     rng = random.Random(seed)
     step = whole_pieces(random_step(rng, rng.randint(3, 14)))
     room = min(map(needed_bytes, away_fits(step))) + rng.randint(-4, 30) * PIECE
     fit = fit_pool(step, room, Policy.GREEDY)
-    served = tried(step, room)
+    served = tried(step, room, fitting)
     if fit is None:
         assert not served
         return
@@ -61,8 +74,16 @@ def test_a_run_holds_no_more_than_promised(policy: Policy, seed: int) -> None:
     assert not any(alone.forecast.turns.beside)
 
 
-def test_what_lies_apart_counts_and_is_promised() -> None:
+def test_what_lies_apart_counts() -> None:
     """In some steps that hold little enough in all, nothing large enough is free in one piece."""
+    apart = 0
+    for seed in SEEDS:
+        step = whole_pieces(random_step(random.Random(seed), 12))
+        apart += any(pool_bytes(fit) > fit.forecast.peak for fit in away_fits(step))
+    assert apart > 5
+
+
+def test_what_lies_apart_is_promised() -> None:
     apart, captured = 0, captured_step(training(8))
     for seed in range(6):
         step = whole_pieces(random_step(random.Random(seed), 12))

@@ -135,10 +135,10 @@ def inception(var: Variables) -> Loss:
 
     def loss() -> Any:
         x = images()
-        for block in blocks:
+        for branches in blocks:
             starts = [x, x, x, tf.nn.avg_pool2d(x, 3, 1, "SAME")]
             x = tf.concat(
-                [convolved(start, *branch) for start, branch in zip(starts, block, strict=True)], -1
+                [convolved(start, *branch) for start, branch in zip(starts, branches, strict=True)], -1
             )
         return classified(tf.reduce_mean(x, [1, 2]), kernel)
 

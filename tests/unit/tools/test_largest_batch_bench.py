@@ -7,7 +7,7 @@ import pytest
 
 from tests.offloaded import random_step, whole_pieces
 from tests.unit.cli.test_fit_cli import training
-from tfwave.memory.slots import limit_for
+from tfwave.memory.slots import limit_for, room
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import least_limit
 from tfwave.offload.layout import Layout, Method
@@ -23,8 +23,10 @@ def test_each_way_does_only_what_it_is_called() -> None:
     for seed in range(8):
         step = whole_pieces(random_step(Random(seed), 10))
         least, most = least_limit(step), Layout.of(step, tuple(range(len(step.ops))), 3).peak
+        limit = limit_for((least + most) // 2, 2)
         for way, fitting in FITTINGS.items():
-            for fit in fitting(replace(captured, step=step), limit_for((least + most) // 2, 2)):
+            for fit in fitting(replace(captured, step=step), limit):
+                assert fit.forecast.peak <= room(limit, 2 if way == "both" else 1)
                 used[way] |= {move.method for move in fit.forecast.moves}
     assert used == {
         "order": set(),
