@@ -1,14 +1,19 @@
 """Knowing that a `fit` has ended: Keras tells its callbacks nothing when an exception ends it."""
 
+import atexit
 import inspect
 import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 _POLL_SECONDS = 0.2
+_PATIENCE_SECONDS = 60
 _INTERPRETER: Any = sys  # the frames of other threads are documented, but not typed
+_WATCHERS: WeakKeyDictionary[threading.Thread, threading.Event] = WeakKeyDictionary()
+"""Each thread that looks after a fit, and what stops it."""
 
 
 class FitFrame:
@@ -20,7 +25,9 @@ class FitFrame:
         self._thread_id = threading.get_ident()
         self._on_end = on_end
         self._released = threading.Event()
-        threading.Thread(target=self._watch, name="tfwave-fit", daemon=True).start()
+        watcher = threading.Thread(target=self._watch, name="tfwave-fit", daemon=True)
+        watcher.start()
+        _WATCHERS[watcher] = self._released
 
     @classmethod
     def of_caller(cls, on_end: Callable[[], None]) -> "FitFrame | None":
@@ -52,3 +59,13 @@ class FitFrame:
         while frame is not None and frame is not self._frame:
             frame = frame.f_back
         return frame is not None
+
+
+@atexit.register
+def _stop_watchers() -> None:
+    """Python cuts threads off as it ends: in TensorFlow's destructors, as of a fit's data, that is an abort."""
+    watchers = dict(_WATCHERS)
+    for released in watchers.values():
+        released.set()
+    for watcher in watchers:
+        watcher.join(_PATIENCE_SECONDS)

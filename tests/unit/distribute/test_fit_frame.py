@@ -1,5 +1,7 @@
 """Noticing the end of a fit of which nobody tells, and what is left behind then."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -61,6 +63,42 @@ def test_what_is_released_is_not_told() -> None:
 
 def test_without_a_fit_there_is_nothing_to_watch() -> None:
     assert FitFrame.of_caller(on_end=time.time) is None
+
+
+_FIT = """
+import contextlib, threading, time
+from tfwave.keras.fit_frame import FitFrame
+
+class Data:
+    def __del__(self):
+        time.sleep(0.3)
+        print("data ended")
+
+def fit(data, end):
+    end(FitFrame.of_caller(on_end=lambda: print("told")))
+"""
+_ENDS = {
+    "returned": "fit(Data(), FitFrame.release)",
+    "failed": "with contextlib.suppress(TypeError): fit(Data(), None)",
+}
+
+
+def said_by(program: str) -> str:
+    """What a process of that program says until it ends."""
+    command = [sys.executable, "-c", _FIT + program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("how", _ENDS)
+def test_a_process_that_ends_right_behind_it_ends_its_data_first(how: str) -> None:
+    assert said_by(_ENDS[how]).endswith("data ended\n")
+
+
+def test_one_that_goes_on_does_not_keep_its_process() -> None:
+    began = "threading.Thread(target=fit, args=(None, lambda _: time.sleep(600)), daemon=True).start()"
+    assert not said_by(f"{began}; time.sleep(0.3)")
 
 
 class Stock:
