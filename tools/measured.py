@@ -173,6 +173,7 @@ def _number(value: float) -> str:
 _UNITS: dict[str, Callable[[float], str]] = {
     "": _number,
     "bytes": in_words,
+    "micro": lambda seconds: f"{seconds * 1e6:.1f} µs",
     "number": _number,
     "points": lambda share: f"{share * 100:+.1f}",
     "rate": lambda rate: f"{rate / 1e9:g} Gbit/s",

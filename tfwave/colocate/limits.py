@@ -21,8 +21,7 @@ def limit_memory(
     """Give this process a CPU pool, or each of its GPUs one, of so many bytes, as "512MiB"; says what was done.
 
     Call it before TensorFlow is imported: it does that itself, after setting the variables that TensorFlow reads
-    (see `tfwave.runtime.allocator`). The CPU's pool is in one piece. That of GPUs never ran on a GPU, and
-    `tfwave.colocate.run` is for the CPU's.
+    (see `tfwave.runtime.allocator`). The CPU's pool is in one piece; `tfwave.colocate.run` is for that one.
 
     Args:
         limit: of the CPU with all its logical devices, or of each GPU; at least 4 MiB.
@@ -66,8 +65,6 @@ def gpu_options(
     limit: str | int, *, growth: bool = True, asynchronous: bool = False, padding_fraction: float = 0.0
 ) -> Any:
     """The first GPU's memory in a session or server: ``tf.compat.v1.ConfigProto(gpu_options=gpu_options("8GiB"))``.
-
-    It never ran on a GPU.
 
     Args:
         limit: of that GPU, as "8GiB"; at least 4 MiB.

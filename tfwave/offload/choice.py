@@ -9,9 +9,6 @@ import numpy.typing as npt
 
 from tfwave.offload.layout import Bytes, Layout, Method
 
-COPY_BYTES_PER_SECOND = 4e9
-"""Each way. A stash on a thread of its own moved 2 to 6 GB/s out of a CPU pool and 4 to 12 in, in touched pages."""
-
 
 @dataclass(frozen=True)
 class Prices:
@@ -27,7 +24,7 @@ class Prices:
     def of(self) -> npt.NDArray[np.float64]:
         """By candidate and method."""
         again = [c.chain.seconds if c.chain else math.inf for c in self.layout.candidates]
-        copied = self.layout.bytes * (2 * self.exposed / COPY_BYTES_PER_SECOND)
+        copied = self.layout.bytes * (2 * self.exposed / self.layout.step.lanes.copied)
         return np.stack([np.zeros(len(again)), copied, np.array(again)], axis=1).astype(np.float64)
 
     def total(self, choice: "Choice") -> float:

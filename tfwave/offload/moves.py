@@ -12,7 +12,7 @@ Reckoned as if ops ran one after the other on a lane of their own, and copies in
 from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 
-from tfwave.offload.choice import COPY_BYTES_PER_SECOND, Choice
+from tfwave.offload.choice import Choice
 from tfwave.offload.layout import Bytes, Method
 
 MOST_AHEAD = 6
@@ -98,7 +98,7 @@ class _Run:
     def _come(self, number: int) -> None:
         candidate = self._layout.candidates[number]
         if self._moves[number].method == Method.OFFLOAD:
-            self._copies = max(self._copies, self._compute) + candidate.bytes / COPY_BYTES_PER_SECOND
+            self._copies = max(self._copies, self._compute) + candidate.bytes / self._layout.step.lanes.copied
             self._there[candidate.buffer] = self._copies
         elif candidate.chain:
             self._wait_for(candidate.chain.needs)
@@ -107,7 +107,7 @@ class _Run:
     def _leave(self, number: int) -> None:
         if self._moves[number].method == Method.OFFLOAD:
             size = self._layout.candidates[number].bytes
-            self._copies = max(self._copies, self._compute) + size / COPY_BYTES_PER_SECOND
+            self._copies = max(self._copies, self._compute) + size / self._layout.step.lanes.copied
             self._pending.append((number, self._copies))
             self._outside += size
 

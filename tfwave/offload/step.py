@@ -6,7 +6,7 @@ from enum import Enum
 from functools import cached_property
 
 from tfwave.graph.access import Resource
-from tfwave.offload.threads import Task, lanes_of, run
+from tfwave.offload.threads import Lanes, Task, lanes_of, run
 
 
 class Phase(Enum):
@@ -80,7 +80,12 @@ class TrainingStep:
     @cached_property
     def seconds(self) -> float:
         """Of the step as it is: each op begins when it can."""
-        return run([Task(op.seconds, op.after) for op in self.ops], lanes_of(self.device)).seconds
+        return run([Task(op.seconds, op.after) for op in self.ops], self.lanes).seconds
+
+    @property
+    def lanes(self) -> Lanes:
+        """What its device runs at once."""
+        return lanes_of(self.device)
 
     @cached_property
     def used(self) -> tuple[tuple[int, ...], ...]:

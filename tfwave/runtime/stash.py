@@ -44,6 +44,7 @@ class StashFigures:
         held_bytes: by them, and by what comes back.
         high_water_bytes: the most that was held at once.
         mapped_bytes: held, or kept for what comes next.
+        pinned_bytes: of these, that GPUs read and write by themselves.
         limit_bytes: the most that may be mapped; half of the machine's memory, if nobody has set it.
     """
 
@@ -53,6 +54,7 @@ class StashFigures:
     held_bytes: int
     high_water_bytes: int
     mapped_bytes: int
+    pinned_bytes: int
     limit_bytes: int
 
 
@@ -66,7 +68,7 @@ class _Counters(ctypes.Structure):
     _fields_ = [
         ("out", _Copies),
         ("back", _Copies),
-        *[(name, ctypes.c_int64) for name in ("tickets", "held", "high_water", "mapped", "limit")],
+        *[(name, ctypes.c_int64) for name in ("tickets", "held", "high_water", "mapped", "pinned", "limit")],
     ]
 
 
@@ -135,6 +137,7 @@ def stash_figures() -> StashFigures:
         held_bytes=counters.held,
         high_water_bytes=counters.high_water,
         mapped_bytes=counters.mapped,
+        pinned_bytes=counters.pinned,
         limit_bytes=counters.limit,
     )
 

@@ -35,8 +35,8 @@ class View:
         rows: where the rows are in a result: names of keys, "*" for each part, joined by "/". The name of the last
             part "*" is the value `mode` of a row, that of the one before it `around`.
         columns: keys of values, joined by "." where they are nested; those around a row count as its own. With
-            ":time" they are seconds, with ":seconds" many of them, with ":bytes" bytes, with ":rate" bits a second,
-            with ":share" shares. Of several with ":" the least and the most are shown.
+            ":time" they are seconds, with ":seconds" many of them, with ":micro" few, with ":bytes" bytes, with
+            ":rate" bits a second, with ":share" shares. Of several with ":" the least and the most are shown.
         mean: of these columns, in points, the mean size and the most is said behind the table.
         forecast: of what the rows gain, shown beside what they did, and by how many points it is off.
     """

@@ -1,13 +1,13 @@
-"""Steps that are made to fit: their largest batches, what they cost, and what of the copies computing hides.
+"""Steps that are made to fit: the batches that a pool holds, what they cost, and what hides of their copies.
 
-There is no stash for GPUs: TensorFlow copies a tensor to the host, where the stash takes it, and back. `hidden` is
-the share of the copies' seconds beside which kernels ran, as traced; None where no kernels can be traced. There is
-`hidden_at_least`: 1 less what the step took longer than the plain one, over what the copies take alone.
+`hidden` is the share of the copies' seconds beside which kernels ran, as traced; None where none can be traced.
+There is `hidden_at_least`: 1 less what the step took longer than the plain one, over what the copies take alone.
 """
 
 import sys
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 from tfwave.bundle.bundle import load_bundle
@@ -21,7 +21,9 @@ from tools.bench.memory.largest_batch import Work
 from tools.bench.memory.limited import STEPS, Pools, largest, open_pools
 from tools.gpu.part import Row, measuring, rows_of
 
-WAYS = ("plain", "offload", "recompute", "both")
+WAYS = ("offload", "recompute", "both")
+TIMES = (1.0, 1.5, 2.0)
+"""The largest plain batch, at which each way is tried."""
 SHARES = (0.6,)
 """Of the plain peak, into which a step is made to fit."""
 PLACES = 12
@@ -43,26 +45,29 @@ class Fitted:
         row = fitted_row(self.pools, self.model, self.batch, share, steps)
         return row | self._hidden(row) if row["fits"] else row
 
-    def largest(self, way: str) -> Row:
-        """The largest of a few batches around what would fit as it is by the model: to a quarter, plain to a 20th.
+    def largest(self) -> Row:
+        """The largest plain batch, to a 20th of what would fit by the model, around that.
 
         Raises:
-            EnforcerError: none of them holds.
+            EnforcerError: none of those that are tried holds.
         """
-        work, plain = Work(self.pools, self.limit, 1, STEPS), self._modelled()
-        base, step, start = (0.5, 0.05, 10) if way == "plain" else (0.75, 0.25, 3)
+        modelled = self._modelled()
 
-        def trial(place: int) -> Row:
-            return work.trial(self.model, way, max(1, round(plain * (base + step * place))), 0, STEPS)
+        def batch(place: int) -> int:
+            return max(1, round(modelled * (0.5 + 0.05 * place)))
 
         def holds(place: int) -> bool:
-            return "peak" in trial(place)
+            return "peak" in self.trial("plain", batch(place))
 
-        place = largest(range(1, PLACES + 1), start, holds, holds)
+        place = largest(range(1, PLACES + 1), PLACES - 2, holds, holds)
         if not place:
-            raise EnforcerError(f"no batch holds of those that are tried, down to {trial(1)['batch']}")
-        found = trial(place)
-        return found | {"seconds_each": min(found["seconds"][1:]) / found["batch"]}
+            raise EnforcerError(f"no batch holds of those that are tried, down to {batch(1)}")
+        return self.trial("plain", batch(place))
+
+    def trial(self, way: str, batch: int) -> Row:
+        """Of a batch in the pool, whose losses must be those of the plain step."""
+        found = Work(self.pools, self.limit, 1, STEPS).trial(self.model, way, batch, 0, STEPS)
+        return found | ({"seconds_each": min(found["seconds"][1:]) / batch} if "peak" in found else {})
 
     def _modelled(self) -> float:
         """From two captures: what a step needs does not all grow with the batch."""
@@ -97,8 +102,10 @@ def main() -> None:
                 steps = 2 + sizes.blocks * sizes.steps
                 rows.once(f"cost {model.model} {share}", partial(model.cost, share, steps))
         for model in models:
-            for way in WAYS:
-                rows.once(f"largest {model.model} {way}", partial(model.largest, way))
+            rows.once(f"largest {model.model}", model.largest)
+            plain: int = rows_of(setting.folder, "fit")[f"largest {model.model}"].get("batch", 0)
+            for times, way in product(TIMES, WAYS if plain else ()):
+                rows.once(f"{way} {model.model} {times}", partial(model.trial, way, round(times * plain)))
 
 
 if __name__ == "__main__":

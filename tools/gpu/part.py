@@ -81,7 +81,7 @@ def measuring(words: list[str]) -> Generator[tuple[Setting, Rows]]:
 
 
 def rows_of(folder: Path, part: str) -> dict[str, Row]:
-    """What another part has found; `folder` is that of this one."""
+    """What a part has found; `folder` is that of any."""
     return rows_in(folder.parent / part / "rows.jsonl")
 
 

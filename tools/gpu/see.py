@@ -41,6 +41,7 @@ def main() -> None:
         asked = Asked(pools, setting.sizes.setting)
         rows.once("devices", partial(devices, setting.device))
         rows.once("native library", partial(asked.row, do="built"))
+        rows.once("stash", partial(asked.row, do="stash", size=setting.sizes.stashed))
         rows.once("doctor", doctor)
         for name in see_task.OPERATIONS:
             rows.once(f"operation {name}", partial(asked.row, do="operation", name=name))

@@ -1,21 +1,28 @@
 """The process that is asked what works on a device; else as `limited_task`.
 
-{"do": "built"} builds and loads the native library, and moves a tensor through its stash; {"do": "operation",
-"name": str} runs one of `OPERATIONS` there; {"do": "copies", "size": bytes} times copies between
-the host and the device.
+{"do": "built"} builds and loads the native library; {"do": "stash", "size": bytes} moves tensors through its stash,
+by themselves and beside products of matrices; {"do": "operation", "name": str} runs one of `OPERATIONS` there;
+{"do": "copies", "size": bytes} times copies between the host and the device.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tfwave.errors import EnforcerError
 from tfwave.runtime.allocator import Device
 from tfwave.runtime.native import ensure_built
+from tfwave.runtime.stash import CopyFigures, stash_figures
 from tools.bench.memory.limited_task import Trial, main
 
 MODULE = "tools.gpu.see_task"
 COPIES = 5
 """That are timed; the fastest counts."""
+STASHED = 8
+"""Tensors that go to the stash at once."""
+PRODUCTS = 60
+SIDE = {"CPU:0": 256, "GPU:0": 4096}
+"""Of the matrices, by device."""
 
 
 def _images(tf: Any) -> Any:
@@ -58,8 +65,7 @@ class Seen(Trial):
         begin = time.perf_counter()
         library = ensure_built()
         seconds = time.perf_counter() - begin
-        ops = self._tf.load_op_library(str(library.path))
-        return {"library": str(library), "seconds": seconds, "stash_gives_back": self._stashed(ops)}
+        return {"library": str(library), "seconds": seconds}
 
     def operation(self, name: str) -> dict[str, object]:
         begin = time.perf_counter()
@@ -77,20 +83,68 @@ class Seen(Trial):
         back = _copier(tf, here, self.device)
         return {"bytes": size, "out_seconds": _fastest(out), "back_seconds": _fastest(back)}
 
-    def _stashed(self, ops: Any) -> bool:
-        """Whether a tensor that was on the device comes back as it was."""
-        tf = self._tf
+    def stash(self, size: int) -> dict[str, object]:
+        """`hidden`: what computing and copying take less together than one after the other, over the copies."""
+        work = StashWork(self._tf, self.device, size)
+        if not bool(work.copied()):
+            raise EnforcerError("a tensor does not come back from the stash as it was")
+        before = stash_figures()
+        copied, computed = _fastest(work.copied), _fastest(work.computed)
+        beside = _fastest(work.beside)
+        after = stash_figures()
+        return {
+            "bytes": size,
+            "rates": [_rate(before.out, after.out), _rate(before.back, after.back)],
+            "waited_seconds": [after.out.waited_seconds, after.back.waited_seconds],
+            "pinned": after.pinned_bytes,
+            "mapped": after.mapped_bytes,
+            "tensors": after.tensors,
+            "seconds": {"copied": copied, "computed": computed, "beside": beside},
+            "hidden": (copied + computed - beside) / copied,
+        }
 
-        @tf.function
-        def moved() -> Any:
-            with tf.device(self.device):
-                value = tf.random.stateless_uniform([1000], [3, 4])
-            ticket = ops.tfwave_stash(value=value, slot="seen")
-            again = ops.tfwave_fetch(ticket=ticket, T=tf.float32)
-            with tf.device(self.device):
-                return tf.reduce_all(value == tf.reshape(again, [1000]))
 
-        return bool(moved())
+class StashWork:
+    """Calls for one device: tensors that go to the stash and come back, products of matrices, and both beside."""
+
+    def __init__(self, tf: Any, device: str, size: int) -> None:
+        self._tf, self._ops = tf, tf.load_op_library(str(ensure_built().path))
+        with tf.device(device):
+            self._values = [tf.random.stateless_uniform([size // 4], [n, 4]) for n in range(STASHED)]
+            self._matrix = tf.random.stateless_uniform([SIDE[device], SIDE[device]], [3, 4])
+        self.copied = tf.function(self._placed(device, self._copies))
+        self.computed = tf.function(self._placed(device, self._products))
+        self.beside = tf.function(self._placed(device, self._both))
+
+    def _placed(self, device: str, made: Callable[[], Any]) -> Callable[[], Any]:
+        def placed() -> Any:
+            with self._tf.device(device):
+                return made()
+
+        return placed
+
+    def _copies(self) -> Any:
+        """Whether all came back as they were."""
+        same = [self._tf.reduce_all(self._again(value) == value) for value in self._values]
+        return self._tf.reduce_all(same)
+
+    def _both(self) -> Any:
+        return self._tf.where(self._copies(), self._products(), float("nan"))
+
+    def _again(self, value: Any) -> Any:
+        ticket = self._ops.tfwave_stash(value=value, slot="seen")
+        return self._tf.ensure_shape(self._ops.tfwave_fetch(ticket=ticket, T=self._tf.float32), value.shape)
+
+    def _products(self) -> Any:
+        product = self._matrix
+        for _ in range(PRODUCTS):
+            product = self._tf.matmul(product, self._matrix) / self._matrix.shape[0]
+        return product[0, 0]
+
+
+def _rate(before: CopyFigures, after: CopyFigures) -> float:
+    """Bytes a second."""
+    return (after.bytes - before.bytes) / (after.seconds - before.seconds)
 
 
 def _copier(tf: Any, source: Any, device: str) -> Callable[[], Any]:

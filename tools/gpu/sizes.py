@@ -21,6 +21,7 @@ class Sizes:
         fitted: batches by model, from which the largest fitted ones are sought.
         blocks: of each way, for throughputs; `steps` in each.
         copy: that is timed between host and device.
+        stashed: of each tensor that is moved through the stash.
         setting: the limit of the pool whose settings are tried.
         background: the batch of a training in the background.
         window: seconds for which a foreground is timed.
@@ -34,6 +35,7 @@ class Sizes:
     blocks: int
     steps: int
     copy: int
+    stashed: int
     setting: int
     background: int
     window: float
@@ -49,6 +51,7 @@ SIZES: Mapping[Device, Sizes] = {
         blocks=5,
         steps=6,
         copy=GB,
+        stashed=128 * MB,
         setting=8 * GB,
         background=512,
         window=5.0,
@@ -62,6 +65,7 @@ SIZES: Mapping[Device, Sizes] = {
         blocks=1,
         steps=2,
         copy=64 * MB,
+        stashed=4 * MB,
         setting=256 * MB,
         background=8,
         window=1.0,

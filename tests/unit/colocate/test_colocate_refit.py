@@ -10,8 +10,9 @@ from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.colocate.job import Job
 from tfwave.colocate.refit import refit_plan
 from tfwave.errors import PlanError
-from tfwave.offload import timed
+from tfwave.offload import step
 from tfwave.offload.captured import captured_step
+from tfwave.offload.threads import Lanes
 
 TWICE = 1.0
 
@@ -40,7 +41,7 @@ def test_a_step_that_would_come_too_slow_is_refused(
     captured: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By slow copies, into as little as it can hold."""
-    monkeypatch.setattr(timed, "COPY_BYTES_PER_SECOND", 1e6)
+    monkeypatch.setattr(step, "lanes_of", lambda device: Lanes(2, 1e6))
     with pytest.raises(
         PlanError, match=r"its step comes slower by \d+%, over its fit_slowed_at_most of 100%"
     ):

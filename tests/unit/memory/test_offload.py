@@ -9,16 +9,16 @@ from tests.unit.cli.test_fit_cli import MIB, training
 from tfwave.bundle.memory import captured_memory
 from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import captured_step
-from tfwave.offload.choice import COPY_BYTES_PER_SECOND, Choice
+from tfwave.offload.choice import Choice
 from tfwave.offload.fit import least_limit
 from tfwave.offload.forecast import forecast
 from tfwave.offload.layout import Layout, Method
 from tfwave.offload.orders import lean_order
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
-from tfwave.offload.threads import BESIDE
+from tfwave.offload.threads import BESIDE, lanes_of
 
 SIZE = 4_000_000
-COPIED = SIZE / COPY_BYTES_PER_SECOND
+COPIED = SIZE / lanes_of("/cpu").copied
 PHASES = {"f": Phase.FORWARD, "b": Phase.BACKWARD}
 
 
@@ -180,10 +180,11 @@ def test_a_captured_step_holds_what_its_profile_says() -> None:
 
 
 def test_an_op_waits_until_a_copy_has_made_room() -> None:
-    step = replace(chain_step(10 * COPIED), device="/gpu")
+    copied = SIZE / lanes_of("/gpu").copied
+    step = replace(chain_step(10 * copied), device="/gpu")
     step = replace(step, ops=(*(replace(op, seconds=0.0) for op in step.ops[:3]), *step.ops[3:]))
     found = forecast(offloaded(step, 0), SIZE + 8)
-    assert found.extra_seconds == pytest.approx(COPIED)
+    assert found.extra_seconds == pytest.approx(copied)
     assert found.moves[0].gone == 3
 
 

@@ -1,6 +1,5 @@
 #include "pool/copy_thread.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/monotonic.h"
@@ -31,7 +30,7 @@ CopyCounters CopyThread::counters() const {
 }
 
 void CopyThread::Run() {
-  while (std::optional<Waiting> next = Next()) next->copy.done(Perform(*next));
+  while (std::optional<Waiting> next = Next()) Perform(*next);
 }
 
 std::optional<CopyThread::Waiting> CopyThread::Next() {
@@ -43,22 +42,27 @@ std::optional<CopyThread::Waiting> CopyThread::Next() {
   return next;
 }
 
-bool CopyThread::Perform(const Waiting& waiting) {
+void CopyThread::Perform(const Waiting& waiting) {
   const Copy& copy = waiting.copy;
-  const int64_t begin = MonotonicNanos();
   const bool wanted = !copy.cancelled();
-  if (wanted && copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
+  if (wanted) copy.mover->Await();
+  const int64_t begin = MonotonicNanos();
+  std::string error;
+  if (wanted && copy.bytes > 0) error = copy.mover->Move(copy.to, copy.from, copy.bytes);
   const int64_t end = MonotonicNanos();
+  const Copied copied = !wanted ? Copied::kCancelled : error.empty() ? Copied::kYes : Copied::kFailed;
+  Count(copied, copy.bytes, begin - waiting.since_nanos, end - begin);
+  copy.done(copied, error);
+}
+
+void CopyThread::Count(Copied copied, int64_t bytes, int64_t waited_nanos, int64_t copying_nanos) {
   std::lock_guard<Mutex> lock(mu_);
-  counters_.waited_nanos += begin - waiting.since_nanos;
-  if (!wanted) {
-    ++counters_.cancelled;
-    return false;
-  }
+  counters_.waited_nanos += waited_nanos;
+  if (copied == Copied::kCancelled) ++counters_.cancelled;
+  if (copied != Copied::kYes) return;
   ++counters_.copies;
-  counters_.bytes += copy.bytes;
-  counters_.copying_nanos += end - begin;
-  return true;
+  counters_.bytes += bytes;
+  counters_.copying_nanos += copying_nanos;
 }
 
 }  // namespace tfwave

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "base/sync.h"
+#include "pool/mover.h"
 
 namespace tfwave {
 
@@ -16,16 +19,19 @@ struct CopyCounters {
   int64_t copies = 0;
   int64_t bytes = 0;
   int64_t copying_nanos = 0;
-  int64_t waited_nanos = 0;  // from request to begin
+  int64_t waited_nanos = 0;  // from request to begin, for what is copied, too
   int64_t cancelled = 0;     // before their turn
 };
+
+enum class Copied { kYes, kCancelled, kFailed };
 
 struct Copy {
   void* to;
   const void* from;
   size_t bytes;
   std::function<bool()> cancelled;  // asked when it is its turn
-  std::function<void(bool)> done;   // was it copied?
+  std::shared_ptr<Mover> mover;
+  std::function<void(Copied, const std::string& error)> done;
 };
 
 // Copies memory, one piece after the other, in order of arrival. Thread-safe. `done` is called without a lock.
@@ -46,7 +52,8 @@ class CopyThread {
 
   void Run();
   std::optional<Waiting> Next();  // none: it is to stop
-  bool Perform(const Waiting& waiting);
+  void Perform(const Waiting& waiting);
+  void Count(Copied copied, int64_t bytes, int64_t waited_nanos, int64_t copying_nanos);
 
   mutable Mutex mu_;
   Condition wake_;

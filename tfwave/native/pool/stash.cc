@@ -59,6 +59,17 @@ void Stash::Reserve(const std::vector<int64_t>& sizes, std::string* error) {
   }
 }
 
+void Stash::PinWith(std::unique_ptr<Pinner> pinner, std::string* error) {
+  std::lock_guard<Mutex> lock(mu_);
+  if (pinner_ != nullptr) return;
+  pinner_ = std::move(pinner);
+  for (const auto& [bytes, size] : sizes_) {
+    for (char* const memory : size.free) {
+      if (error->empty()) Pin(memory, bytes, error);
+    }
+  }
+}
+
 void Stash::Trim() {
   std::lock_guard<Mutex> lock(mu_);
   UnmapFree(0);
@@ -86,10 +97,11 @@ int64_t Stash::Open(Stashed stashed, std::string* error) {
   return last_ticket_;
 }
 
-void Stash::CopyOut(int64_t ticket, const void* from, Cancelled cancelled, Done done) {
+void Stash::CopyOut(int64_t ticket, const void* from, Turn turn) {
   std::unique_lock<Mutex> lock(mu_);
   const Ticket& found = tickets_.at(ticket);
-  Copy copy = {found.memory, from, static_cast<size_t>(found.stashed.bytes), std::move(cancelled), std::move(done)};
+  Copy copy = {found.memory, from, static_cast<size_t>(found.stashed.bytes), std::move(turn.cancelled),
+               std::move(turn.mover), std::move(turn.done)};
   lock.unlock();
   out_.Add(std::move(copy));
 }
@@ -100,18 +112,19 @@ Stashed Stash::Find(int64_t ticket, std::string* error) const {
   return error->empty() ? tickets_.at(ticket).stashed : Stashed();
 }
 
-void Stash::CopyIn(int64_t ticket, void* to, Cancelled cancelled, Done done, std::string* error) {
+void Stash::CopyIn(int64_t ticket, void* to, Turn turn, std::string* error) {
   std::unique_lock<Mutex> lock(mu_);
   *error = Refusal(ticket);
   if (!error->empty()) return;
   Ticket& found = tickets_.at(ticket);
   found.state = State::kComesIn;
   --kept_;
-  const auto end = [this, ticket, done = std::move(done)](bool copied) {
+  const auto end = [this, ticket, done = std::move(turn.done)](Copied copied, const std::string& why) {
     EndCopyIn(ticket);
-    done(copied);
+    done(copied, why);
   };
-  Copy copy = {to, found.memory, static_cast<size_t>(found.stashed.bytes), std::move(cancelled), end};
+  Copy copy = {to, found.memory, static_cast<size_t>(found.stashed.bytes), std::move(turn.cancelled),
+               std::move(turn.mover), end};
   lock.unlock();
   in_.Add(std::move(copy));
 }
@@ -140,7 +153,7 @@ void Stash::Drop(int64_t ticket) {
 
 StashCounters Stash::counters() const {
   std::lock_guard<Mutex> lock(mu_);
-  return {out_.counters(), in_.counters(), kept_, held_, high_water_, mapped_, limit_};
+  return {out_.counters(), in_.counters(), kept_, held_, high_water_, mapped_, pinned_bytes_, limit_};
 }
 
 std::string Stash::Refusal(int64_t ticket) const {
@@ -194,18 +207,41 @@ char* Stash::Map(int64_t rounded, std::string* error) {
   madvise(memory, rounded, MADV_HUGEPAGE);
   mapped_ += rounded;
   ++sizes_[rounded].mapped;
-  return static_cast<char*>(memory);
+  Pin(static_cast<char*>(memory), rounded, error);
+  if (error->empty()) return static_cast<char*>(memory);
+  Unmap(static_cast<char*>(memory), rounded);
+  return nullptr;
+}
+
+void Stash::Unmap(char* memory, int64_t rounded) {
+  const auto pinned = pinned_.find(memory);
+  if (pinned != pinned_.end()) {
+    pinner_->Unpin(memory);
+    pinned_bytes_ -= rounded;
+    pinned_.erase(pinned);
+  }
+  munmap(memory, rounded);
+  mapped_ -= rounded;
+  --sizes_[rounded].mapped;
+}
+
+void Stash::Pin(char* memory, int64_t rounded, std::string* error) {
+  if (pinner_ == nullptr) return;
+  const std::string why = pinner_->Pin(memory, rounded);
+  if (why.empty()) {
+    pinned_.insert(memory);
+    pinned_bytes_ += rounded;
+  } else {
+    *error = "the host cannot pin " + std::to_string(rounded) + " bytes of the stash for the GPU (" + why +
+             "): limit the stash";
+  }
 }
 
 // The largest first.
 void Stash::UnmapFree(int64_t until_mapped) {
   for (auto size = sizes_.rbegin(); size != sizes_.rend(); ++size) {
     std::vector<char*>& free = size->second.free;
-    for (; mapped_ > until_mapped && !free.empty(); free.pop_back()) {
-      munmap(free.back(), size->first);
-      mapped_ -= size->first;
-      --size->second.mapped;
-    }
+    for (; mapped_ > until_mapped && !free.empty(); free.pop_back()) Unmap(free.back(), size->first);
   }
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@ struct StashCounters {
   int64_t held = 0;        // by them, and by what is copied in
   int64_t high_water = 0;  // the most that was held at once
   int64_t mapped = 0;      // held, and kept for what comes next
+  int64_t pinned = 0;      // of these
   int64_t limit = 0;
 };
 
@@ -37,8 +40,12 @@ struct StashCounters {
 // it, and change nothing, if they refuse.
 class Stash {
  public:
-  using Cancelled = std::function<bool()>;
-  using Done = std::function<void(bool copied)>;  // false: it was cancelled before its turn
+  // Of a copy: when its step has ended, how, and what follows it.
+  struct Turn {
+    std::function<bool()> cancelled;
+    std::shared_ptr<Mover> mover;
+    std::function<void(Copied, const std::string& error)> done;
+  };
 
   Stash();
   ~Stash();  // nothing may be held
@@ -48,6 +55,8 @@ class Stash {
   // Maps a buffer for each of the sizes, as far as they are not there, and touches its pages: a first copy into pages
   // that were not touched takes up to ten times as long.
   void Reserve(const std::vector<int64_t>& sizes, std::string* error);
+  // Pins all that is mapped from now on, and what is kept and not held; nothing, if there is a pinner already.
+  void PinWith(std::unique_ptr<Pinner> pinner, std::string* error);
   // Unmaps what is kept and not held.
   void Trim();
   // What may use the memory is counted: as the last of it goes, what is kept is unmapped.
@@ -57,11 +66,11 @@ class Stash {
   // A ticket, from 1 on, and memory for what it stands for; 0 with an error.
   int64_t Open(Stashed stashed, std::string* error);
   // Copies to the ticket's memory; `from` lives until `done` is called. Once for each ticket.
-  void CopyOut(int64_t ticket, const void* from, Cancelled cancelled, Done done);
+  void CopyOut(int64_t ticket, const void* from, Turn turn);
   // What a ticket stands for, if it can be copied in.
   Stashed Find(int64_t ticket, std::string* error) const;
   // Copies it in, once; `to` lives until `done` is called. Before that, the memory is free for others.
-  void CopyIn(int64_t ticket, void* to, Cancelled cancelled, Done done, std::string* error);
+  void CopyIn(int64_t ticket, void* to, Turn turn, std::string* error);
   // The ticket is gone, and its memory is free, unless it is being copied in. Nothing may be copied out to it now.
   void Drop(int64_t ticket);
 
@@ -87,6 +96,8 @@ class Stash {
   void GiveBack(char* memory, int64_t bytes);
   char* Map(int64_t rounded, std::string* error);
   void UnmapFree(int64_t until_mapped);
+  void Unmap(char* memory, int64_t rounded);
+  void Pin(char* memory, int64_t rounded, std::string* error);
 
   mutable Mutex mu_;
   int64_t limit_;
@@ -96,6 +107,9 @@ class Stash {
   int64_t users_ = 0;
   std::map<int64_t, Ticket> tickets_;
   std::map<int64_t, Size> sizes_;  // by bytes, in pages
+  std::unique_ptr<Pinner> pinner_;
+  std::set<char*> pinned_;
+  int64_t pinned_bytes_ = 0;
   CopyThread out_, in_;
 };
 

@@ -42,7 +42,7 @@ int32_t tfwave_stash_figures(tfwave_stash_counters* counters, char* message, int
   return Guarded(message, size, [=] {
     const tfwave::StashCounters counted = process().stash.counters();
     *counters = {CopiesOf(counted.out), CopiesOf(counted.in), counted.tickets, counted.held,
-                 counted.high_water,    counted.mapped,       counted.limit};
+                 counted.high_water,    counted.mapped,       counted.pinned,  counted.limit};
   });
 }
 

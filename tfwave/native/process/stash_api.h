@@ -21,6 +21,7 @@ struct tfwave_stash_counters {
   int64_t held;
   int64_t high_water;
   int64_t mapped;
+  int64_t pinned;
   int64_t limit;
 };
 

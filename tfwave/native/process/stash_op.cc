@@ -1,9 +1,12 @@
 // The ops that take a tensor out of TensorFlow's pool, and back into it.
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "pool/gpu_mover.h"
 #include "process/process.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/cancellation.h"
@@ -13,6 +16,7 @@
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/env.h"
+#include "xla/stream_executor/stream.h"
 
 namespace tfwave {
 namespace {
@@ -76,16 +80,49 @@ Tensor TicketTensor(int64_t ticket) {
                 tensorflow::core::RefCountPtr<tensorflow::TensorBuffer>(new TicketBuffer(ticket)));
 }
 
-Stash::Cancelled CancelledWith(OpKernelContext* context) {
-  return [manager = context->cancellation_manager()] { return manager != nullptr && manager->IsCancelled(); };
-}
-
 // What comes after an op must not run on the thread that copies.
-void End(OpKernelContext* context, bool copied, const DoneCallback& done) {
-  if (!copied) context->SetStatus(absl::CancelledError("the step ended while a tensor waited for its copy"));
+void End(OpKernelContext* context, Copied copied, const std::string& error, const DoneCallback& done) {
+  if (copied == Copied::kCancelled) {
+    context->SetStatus(absl::CancelledError("the step ended while a tensor waited for its copy"));
+  } else if (copied == Copied::kFailed) {
+    context->SetStatus(absl::InternalError("a tensor could not be copied: " + error));
+  }
   tensorflow::Env::Default()->SchedClosure(done);
 }
 
+// Where an op's tensors lie: in the host's memory.
+struct OnHost {
+  static void Prepare(OpKernelConstruction* context) {}
+  static std::unique_ptr<Mover> MoverOf(OpKernelContext* context, Direction direction, std::string* error) {
+    return std::make_unique<Mover>();
+  }
+};
+
+// In a GPU's, which copies on streams of its own, beside what the op's computes.
+struct OnGpu {
+  static void Prepare(OpKernelConstruction* context) {
+    const auto* const device = context->device()->tensorflow_accelerator_device_info();
+    OP_REQUIRES(context, device != nullptr && device->stream != nullptr,
+                absl::FailedPreconditionError("the stash knows no stream of " + context->device()->name()));
+    std::string error;
+    auto pinner = GpuPinner(device->stream->platform_specific_handle().stream, &error);
+    if (error.empty()) process().stash.PinWith(std::move(pinner), &error);
+    OP_REQUIRES(context, error.empty(), absl::ResourceExhaustedError(error));
+  }
+  static std::unique_ptr<Mover> MoverOf(OpKernelContext* context, Direction direction, std::string* error) {
+    return GpuMover(context->op_device_context()->stream()->platform_specific_handle().stream, direction, error);
+  }
+};
+
+Stash::Turn TurnOf(OpKernelContext* context, std::unique_ptr<Mover> mover,
+                   std::function<void(Copied, const std::string&)> done) {
+  auto cancelled = [manager = context->cancellation_manager()] {
+    return manager != nullptr && manager->IsCancelled();
+  };
+  return {std::move(cancelled), std::move(mover), std::move(done)};
+}
+
+template <typename Place>
 class StashOp : public tensorflow::AsyncOpKernel {
  public:
   explicit StashOp(OpKernelConstruction* context) : AsyncOpKernel(context) {
@@ -95,6 +132,7 @@ class StashOp : public tensorflow::AsyncOpKernel {
     OP_REQUIRES(context, tensorflow::DataTypeCanUseMemcpy(type_),
                 absl::InvalidArgumentError("slot '" + slot_ + "': a tensor of type " + DataTypeString(type_) +
                                            " is no plain bytes that could leave for the host: keep it"));
+    Place::Prepare(context);
   }
   ~StashOp() override { process().stash.DropUser(); }
 
@@ -103,15 +141,17 @@ class StashOp : public tensorflow::AsyncOpKernel {
     const auto dims = value.shape().dim_sizes();
     std::string error;
     Stash& stash = process().stash;
+    auto mover = Place::MoverOf(context, Direction::kToHost, &error);
+    OP_REQUIRES_ASYNC(context, error.empty(), absl::InternalError("slot '" + slot_ + "': " + error), done);
     const int64_t number = stash.Open(
         {slot_, type_, {dims.begin(), dims.end()}, static_cast<int64_t>(value.TotalBytes())}, &error);
     OP_REQUIRES_ASYNC(context, error.empty(), absl::ResourceExhaustedError(error), done);
-    auto end = [context, done, ticket = TicketTensor(number)](bool copied) mutable {
-      if (copied) context->set_output(0, ticket);
+    auto end = [context, done, ticket = TicketTensor(number)](Copied copied, const std::string& why) mutable {
+      if (copied == Copied::kYes) context->set_output(0, ticket);
       ticket = Tensor();
-      End(context, copied, done);
+      End(context, copied, why, done);
     };
-    stash.CopyOut(number, value.data(), CancelledWith(context), std::move(end));
+    stash.CopyOut(number, value.data(), TurnOf(context, std::move(mover), std::move(end)));
   }
 
  private:
@@ -119,6 +159,7 @@ class StashOp : public tensorflow::AsyncOpKernel {
   DataType type_ = tensorflow::DT_INVALID;
 };
 
+template <typename Place>
 class FetchOp : public tensorflow::AsyncOpKernel {
  public:
   explicit FetchOp(OpKernelConstruction* context) : AsyncOpKernel(context) {
@@ -140,8 +181,10 @@ class FetchOp : public tensorflow::AsyncOpKernel {
                       done);
     Tensor* value = nullptr;
     OP_REQUIRES_OK_ASYNC(context, context->allocate_output(0, TensorShape(stashed.shape), &value), done);
-    const auto end = [context, done](bool copied) { End(context, copied, done); };
-    stash.CopyIn(ticket, value->data(), CancelledWith(context), end, &error);
+    auto mover = Place::MoverOf(context, Direction::kToGpu, &error);
+    OP_REQUIRES_ASYNC(context, error.empty(), absl::InternalError("slot '" + stashed.slot + "': " + error), done);
+    auto end = [context, done](Copied copied, const std::string& why) { End(context, copied, why, done); };
+    stash.CopyIn(ticket, value->data(), TurnOf(context, std::move(mover), std::move(end)), &error);
     OP_REQUIRES_ASYNC(context, error.empty(), absl::FailedPreconditionError(error), done);
   }
 
@@ -149,9 +192,10 @@ class FetchOp : public tensorflow::AsyncOpKernel {
   DataType type_ = tensorflow::DT_INVALID;
 };
 
-// No kernels for other devices: what is copied here lies in the host's memory already.
-REGISTER_KERNEL_BUILDER(Name("TfwaveStash").Device(tensorflow::DEVICE_CPU), StashOp);
-REGISTER_KERNEL_BUILDER(Name("TfwaveFetch").Device(tensorflow::DEVICE_CPU), FetchOp);
+REGISTER_KERNEL_BUILDER(Name("TfwaveStash").Device(tensorflow::DEVICE_CPU), StashOp<OnHost>);
+REGISTER_KERNEL_BUILDER(Name("TfwaveFetch").Device(tensorflow::DEVICE_CPU), FetchOp<OnHost>);
+REGISTER_KERNEL_BUILDER(Name("TfwaveStash").Device(tensorflow::DEVICE_GPU).HostMemory("ticket"), StashOp<OnGpu>);
+REGISTER_KERNEL_BUILDER(Name("TfwaveFetch").Device(tensorflow::DEVICE_GPU).HostMemory("ticket"), FetchOp<OnGpu>);
 
 }  // namespace
 }  // namespace tfwave

@@ -1,7 +1,9 @@
 // The stash, by hand and under threads; exits with 0 if all holds.
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -31,18 +33,28 @@ int64_t OpenWell(Stash& stash, int64_t bytes) {
   return ticket;
 }
 
-bool Out(Stash& stash, int64_t ticket, const void* from, Stash::Cancelled cancelled = Never) {
-  std::promise<bool> ended;
-  stash.CopyOut(ticket, from, std::move(cancelled), [&](bool copied) { ended.set_value(copied); });
+Stash::Turn TurnOf(std::function<bool()> cancelled, std::function<void(Copied, const std::string&)> done) {
+  return {std::move(cancelled), std::make_shared<Mover>(), std::move(done)};
+}
+
+// How it ended.
+Copied Moved(const std::function<void(Stash::Turn)>& copy, std::function<bool()> cancelled) {
+  std::promise<Copied> ended;
+  copy(TurnOf(std::move(cancelled), [&](Copied copied, const std::string&) { ended.set_value(copied); }));
   return ended.get_future().get();
 }
 
-bool In(Stash& stash, int64_t ticket, void* to, Stash::Cancelled cancelled = Never) {
-  std::promise<bool> ended;
+bool Out(Stash& stash, int64_t ticket, const void* from, std::function<bool()> cancelled = Never) {
+  const auto copy = [&](Stash::Turn turn) { stash.CopyOut(ticket, from, std::move(turn)); };
+  return Moved(copy, std::move(cancelled)) == Copied::kYes;
+}
+
+bool In(Stash& stash, int64_t ticket, void* to, std::function<bool()> cancelled = Never) {
   std::string error;
-  stash.CopyIn(ticket, to, std::move(cancelled), [&](bool copied) { ended.set_value(copied); }, &error);
+  const auto copy = [&](Stash::Turn turn) { stash.CopyIn(ticket, to, std::move(turn), &error); };
+  const bool copied = Moved(copy, std::move(cancelled)) == Copied::kYes;
   CHECK(error.empty());
-  return ended.get_future().get();
+  return copied;
 }
 
 void WhatGoesOutComesIn() {
@@ -68,7 +80,7 @@ void ATicketIsFetchedOnce() {
   const int64_t ticket = OpenWell(stash, 1);
   CHECK(Out(stash, ticket, &value) && In(stash, ticket, &value));
   std::string error;
-  stash.CopyIn(ticket, &value, Never, [](bool) { CHECK(false); }, &error);
+  stash.CopyIn(ticket, &value, TurnOf(Never, [](Copied, const std::string&) { CHECK(false); }), &error);
   CHECK(Contains(error, "slot 'x'") && Contains(error, "was fetched before"));
   stash.Drop(ticket);
   stash.Find(ticket, &error);
@@ -97,7 +109,7 @@ void ATicketThatIsDroppedComesInFirst() {
     go.get_future().wait();
     return false;
   };
-  stash.CopyIn(ticket, &back, wait, [&](bool) { ended.set_value(); }, &error);
+  stash.CopyIn(ticket, &back, TurnOf(wait, [&](Copied, const std::string&) { ended.set_value(); }), &error);
   stash.Drop(ticket);
   CHECK(stash.counters().held == kPage);
   go.set_value();
@@ -174,6 +186,85 @@ void NothingHasNoMemory() {
   stash.Drop(ticket);
 }
 
+// A mover whose copies are awaited, and fail where they are told to.
+class Device : public Mover {
+ public:
+  Device(std::string error, bool* awaited) : error_(std::move(error)), awaited_(awaited) {}
+  void Await() override { *awaited_ = true; }
+  std::string Move(void* to, const void* from, size_t bytes) override {
+    CHECK(*awaited_);
+    return error_.empty() ? Mover::Move(to, from, bytes) : error_;
+  }
+
+ private:
+  const std::string error_;
+  bool* const awaited_;
+};
+
+void WhatADeviceCannotCopyIsSaid() {
+  Stash stash;
+  char value = 5;
+  const int64_t ticket = OpenWell(stash, 1);
+  for (const std::string& error : {std::string("the bus is gone"), std::string()}) {
+    bool awaited = false;
+    std::promise<std::string> said;
+    const auto done = [&](Copied copied, const std::string& why) {
+      CHECK(copied == (error.empty() ? Copied::kYes : Copied::kFailed));
+      said.set_value(why);
+    };
+    stash.CopyOut(ticket, &value, {Never, std::make_shared<Device>(error, &awaited), done});
+    CHECK(said.get_future().get() == error && awaited);
+  }
+  CHECK(stash.counters().out.copies == 1 && stash.counters().out.bytes == 1 && stash.counters().out.cancelled == 0);
+  stash.Drop(ticket);
+}
+
+// What is pinned, in bytes; nothing over `most`.
+class Counted : public Pinner {
+ public:
+  Counted(std::map<void*, size_t>* pinned, size_t most) : pinned_(pinned), most_(most) {}
+  std::string Pin(void* memory, size_t bytes) override {
+    if (bytes > most_) return "too much";
+    CHECK(pinned_->emplace(memory, bytes).second);
+    return "";
+  }
+  void Unpin(void* memory) override { CHECK(pinned_->erase(memory) == 1); }
+
+ private:
+  std::map<void*, size_t>* const pinned_;
+  const size_t most_;
+};
+
+void WhatIsMappedIsPinned() {
+  std::map<void*, size_t> pinned;
+  Stash stash;
+  std::string error;
+  const int64_t before = OpenWell(stash, 1);
+  stash.Reserve({2 * kPage}, &error);
+  stash.PinWith(std::make_unique<Counted>(&pinned, 4 * kPage), &error);
+  CHECK(error.empty() && pinned.size() == 1 && stash.counters().pinned == 2 * kPage);  // what is held stays as it is
+  stash.PinWith(std::make_unique<Counted>(nullptr, 0), &error);
+  CHECK(error.empty() && stash.counters().pinned == 2 * kPage);
+  const int64_t ticket = OpenWell(stash, 3 * kPage);
+  CHECK(pinned.size() == 2 && stash.counters().pinned == 5 * kPage && stash.counters().mapped == 6 * kPage);
+  CHECK(Open(stash, 5 * kPage, &error) == 0);
+  CHECK(Contains(error, "slot 'x': the host cannot pin 20480 bytes of the stash for the GPU (too much)"));
+  CHECK(stash.counters().mapped == 6 * kPage);
+  stash.Drop(before);
+  stash.Drop(ticket);
+  stash.Trim();
+  CHECK(pinned.empty() && stash.counters().pinned == 0 && stash.counters().mapped == 0);
+}
+
+void WhatIsKeptAndCannotBePinnedIsSaid() {
+  std::map<void*, size_t> pinned;
+  Stash stash;
+  std::string error;
+  stash.Reserve({kPage, 2 * kPage}, &error);
+  stash.PinWith(std::make_unique<Counted>(&pinned, kPage), &error);
+  CHECK(Contains(error, "cannot pin 8192 bytes") && stash.counters().pinned == kPage);
+}
+
 // Steps in several threads: some end between the two copies, some are cancelled within.
 void Soak() {
   Stash stash;
@@ -221,6 +312,9 @@ int main() {
   WhatIsReservedIsUsed();
   TheLastUserFreesWhatIsKept();
   NothingHasNoMemory();
+  WhatADeviceCannotCopyIsSaid();
+  WhatIsMappedIsPinned();
+  WhatIsKeptAndCannotBePinnedIsSaid();
   Soak();
   std::puts("all hold");
 }
