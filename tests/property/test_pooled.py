@@ -15,10 +15,11 @@ from tfwave.memory.slots import limit_for
 from tfwave.offload import pooled
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, side_by_side
-from tfwave.offload.pooled import fit_pool, needed_bytes, pool_bytes, run_lives
+from tfwave.offload.pooled import RACED, RACES, fit_pool, needed_bytes, pool_bytes, run_lives
 from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
+from tfwave.offload.timed import FittedRun
 from tfwave.offload.turns import FREE_SHARE
 from tfwave.plan.fingerprint import NO_GRAPH
 
@@ -33,6 +34,11 @@ def fitting(monkeypatch: pytest.MonkeyPatch) -> Fitting:
     cached: Fitting = cache(fit_step)
     monkeypatch.setattr(pooled, "fit_step", cached)
     return cached
+
+
+def taken(fit: Fit, run: FittedRun | None = None) -> int:
+    """Of a pool, in one run: as forecast, if nothing else is said."""
+    return fit.layout.step.resident + bfc_in_one_region(run_lives(fit, run or fit.forecast.run)).size
 
 
 def tried(step: TrainingStep, room: int, fitting: Fitting) -> list[Fit]:
@@ -56,19 +62,21 @@ def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int, fitting: Fitting) 
         assert not served
         return
     assert fit.forecast.peak <= room
-    assert step.resident + bfc_in_one_region(run_lives(fit)).size == pool_bytes(fit) <= room
+    assert taken(fit) <= pool_bytes(fit) <= room
     fastest = min((each.seconds for each in served), default=float("inf"))
-    assert fit.seconds <= fastest * 1.001  # ops that begin earlier may make others late
+    assert fit.seconds <= fastest * 1.005  # ops that begin earlier may make others late
 
 
 @pytest.mark.parametrize("policy", [Policy.GREEDY, Policy.DYMEM])
 @pytest.mark.parametrize("seed", range(40))
 def test_a_run_holds_no_more_than_promised(policy: Policy, seed: int) -> None:
     step, fit = whole_fit(policy, seed)
-    assert live_peak(run_lives(fit)) + step.resident <= fit.forecast.peak * (1 + FREE_SHARE)
+    ran = fit.forecast.run
+    for run in (ran, *(ran.raced(random.Random(n), 4) for n in range(5))):
+        assert live_peak(run_lives(fit, run)) + step.resident <= fit.forecast.peak * (1 + FREE_SHARE)
     alone = side_by_side(fit, 0)
     held = max(replayed(step, memory_section(alone, NO_GRAPH, 1 << 40, alone.forecast.peak)))
-    runs = live_peak(run_lives(alone)) + step.resident
+    runs = live_peak(run_lives(alone, alone.forecast.run)) + step.resident
     assert runs <= held * (1 + FREE_SHARE)
     assert alone.forecast.moves or runs >= held * (1 - FREE_SHARE)
     assert not any(alone.forecast.turns.beside)
@@ -79,8 +87,21 @@ def test_what_lies_apart_counts() -> None:
     apart = 0
     for seed in SEEDS:
         step = whole_pieces(random_step(random.Random(seed), 12))
-        apart += any(pool_bytes(fit) > fit.forecast.peak for fit in away_fits(step))
+        apart += any(taken(fit) > fit.forecast.peak for fit in away_fits(step))
     assert apart > 5
+
+
+def test_what_other_runs_take_counts() -> None:
+    """Where ops run side by side, another may be done first; one after the other they are done as forecast."""
+    more = 0
+    for seed in range(40):
+        fit = whole_fit(Policy.GREEDY, seed)[1]
+        ran = fit.forecast.run
+        chance = random.Random(0)
+        runs = [ran, *(ran.raced(chance, RACED) for _ in range(RACES))]
+        assert pool_bytes(fit) == max(taken(fit, run) for run in runs)
+        more += pool_bytes(fit) > taken(fit)
+    assert more > 5
 
 
 def test_what_lies_apart_is_promised() -> None:

@@ -1,6 +1,7 @@
 """Fits into a pool in one piece, as TensorFlow fills it: what is free there may lie apart."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from random import Random
 
 from tfwave.memory.pool.growing import bfc_in_one_region
 from tfwave.memory.pool.lives import Life, life
@@ -8,36 +9,60 @@ from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, side_by_side
 from tfwave.offload.layout import Method
 from tfwave.offload.moves import Move
 from tfwave.offload.step import Buffer, TrainingStep
+from tfwave.offload.timed import FittedRun
 
 _FEWER_BESIDE = (3, 0)
 """Where a fit takes more of the pool than there is, so many ops run beside one."""
 _LESS = 0.95
 """Where a fit takes more of the pool than there is, the next one holds at most this share of it."""
+RACES = 8
+"""Besides as it is forecast, a step runs so often in other ways: nobody knows which op of a few is done first."""
+RACED = 2.0
+"""In these an op takes up to so many times as long, or as short."""
 
 
 def fit_pool(step: TrainingStep, room: int, policy: Policy) -> Fit | None:
     """The fastest that a pool of `room` bytes can serve, of fits that hold at most so many, and of such with fewer.
 
     None if the policy finds none. The fewer ops run side by side, the less of a pool they need, so each fit is
-    tried with fewer, too. The solver is asked once, and greedy for what holds less; the last that is tried has all
-    away that can be.
+    tried with fewer, too. The solver is asked once, and greedy for what holds less, until that is slower than what
+    was found; the last that is tried has all away that can be.
     """
     best: Fit | None = None
-    for fit in _tried(step, room, policy):
-        for each in (fit, *(side_by_side(fit, most) for most in _FEWER_BESIDE)):
-            if (best is None or each.seconds < best.seconds) and needed_bytes(each) <= room:
-                best = each
-    return best
+    for fit in _smaller(step, room, policy):
+        if best is not None and best.seconds <= fit.seconds:
+            break
+        best = _fastest(room, _beside(fit), best)
+        if best is fit:
+            break
+    return best if policy is Policy.DYMEM else _fastest(room, away_fits(step), best)
 
 
-def _tried(step: TrainingStep, room: int, policy: Policy) -> Iterator[Fit]:
+def _smaller(step: TrainingStep, room: int, policy: Policy) -> Iterator[Fit]:
     held, by = room, policy
     while (fit := fit_step(step, held, by)) is not None:
         yield fit
         if policy is Policy.DYMEM:
             return
         held, by = int(min(held, fit.forecast.peak) * _LESS), Policy.GREEDY
-    yield from away_fits(step)
+
+
+def _beside(fit: Fit) -> Iterator[Fit]:
+    yield fit
+    for most in _FEWER_BESIDE:
+        yield side_by_side(fit, most)
+
+
+def _fastest(room: int, fits: Iterable[Fit], best: Fit | None) -> Fit | None:
+    for fit in fits:
+        if (best is None or fit.seconds < best.seconds) and _serves(room, fit):
+            best = fit
+    return best
+
+
+def _serves(room: int, fit: Fit) -> bool:
+    """Whether the pool has room in each run; most fits that are tried have none as they are forecast."""
+    return fit.forecast.peak <= room and all(taken <= room for taken in _taken(fit))
 
 
 def needed_bytes(fit: Fit) -> int:
@@ -46,21 +71,31 @@ def needed_bytes(fit: Fit) -> int:
 
 
 def pool_bytes(fit: Fit) -> int:
-    """What the step takes of a pool, as its forecast runs, with what lies apart and what comes as padding."""
-    return fit.layout.step.resident + bfc_in_one_region(run_lives(fit)).size
+    """The most that the step takes of a pool, as it is forecast and in `RACES` other runs.
+
+    With what lies apart, and what comes as padding.
+    """
+    return max(_taken(fit))
 
 
-def run_lives(fit: Fit) -> tuple[Life, ...]:
-    """What the step takes when, as its forecast runs: with its scratch, and what runs again, until that is done."""
-    return tuple(sorted(_Lives(fit).lives(), key=lambda found: (found.born, -found.bytes)))
+def _taken(fit: Fit) -> Iterator[int]:
+    """By run."""
+    chance = Random(0)  # noqa: S311
+    for number in range(1 + RACES):
+        ran = fit.forecast.run if number == 0 else fit.forecast.run.raced(chance, RACED)
+        yield fit.layout.step.resident + bfc_in_one_region(run_lives(fit, ran)).size
+
+
+def run_lives(fit: Fit, ran: FittedRun) -> tuple[Life, ...]:
+    """What the step takes when, as it ran: with its scratch, and what runs again, until that is done."""
+    return tuple(sorted(_Lives(fit, ran).lives(), key=lambda found: (found.born, -found.bytes)))
 
 
 class _Lives:
-    def __init__(self, fit: Fit) -> None:
+    def __init__(self, fit: Fit, ran: FittedRun) -> None:
         self._layout, self._moves = fit.layout, fit.forecast.moves
-        self._step, self._fitted = fit.layout.step, fit.forecast.run
-        run = fit.forecast.run.run
-        self._begins, self._ends = run.begins, run.ends
+        self._step, self._fitted = fit.layout.step, ran
+        self._begins, self._ends = ran.run.begins, ran.run.ends
 
     def lives(self) -> Iterator[Life]:
         for number, op in enumerate(self._step.ops):
