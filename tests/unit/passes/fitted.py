@@ -53,8 +53,9 @@ def plan(
     chained: Sequence[str] = MOVING,
     item: GraphItem | None = None,
     beside: Sequence[int] = (),
+    order: Sequence[str] = ORDER,
 ) -> Plan:
     """What makes a step fit, by default that one."""
     graph = graph_print(GraphView.of((item or step()).graph))
-    memory = Memory(graph, 1000, "greedy", ORDER, tensors, 900, 2.5, 2.0, 800, tuple(chained))
+    memory = Memory(graph, 1000, "greedy", tuple(order), tensors, 900, 2.5, 2.0, 800, tuple(chained))
     return Plan(memory=replace(memory, beside=tuple(beside)))

@@ -8,7 +8,7 @@ from grappler_passes.fit_memory import FitMemory
 from grappler_passes.offload import Offload
 from grappler_passes.recompute import Recompute
 from tests.rewrites import check_rewrite
-from tests.unit.passes.fitted import AGAIN, STASHED, plan, step
+from tests.unit.passes.fitted import AGAIN, ORDER, STASHED, plan, step
 from tfwave.errors import PassError
 from tfwave.graph.item import GraphItem
 from tfwave.passes.base import PassResult
@@ -61,6 +61,25 @@ def test_a_view_that_runs_again_is_not_made_a_second_time() -> None:
     again = {each.name for each in result.item.graph.node if "again" in each.name}
     assert again == {"b/again_0", "view/again_0"}
     assert inputs(result, "da") == ["db", "a", "view/again_0"]
+
+
+def test_views_between_what_runs_again_run_again() -> None:
+    """Else what they are views of would stay for them; of what stays they do not."""
+    item = step()
+    of_views = item.graph.node.add(name="c", op="AddN", input=["same", "kept"], device="/device:CPU:0")
+    of_views.attr["T"].type, of_views.attr["N"].i = DT_FLOAT, 2
+    for name, of in (("same", "view"), ("kept", "a")):
+        item.graph.node.add(name=name, op="Identity", input=[of], device="/device:CPU:0").attr[
+            "T"
+        ].type = DT_FLOAT
+    node(item, "g").input[:] = ["da", "c"]
+    made = replace(LATER, names=("c:0",), again=("b", "c"))
+    order = (*ORDER[:5], "same", "kept", "c", *ORDER[5:])
+    result = check_rewrite(Recompute(plan(made, item=item, order=order)), item)
+    assert inputs(result, "g") == ["da", "c/again_0"]
+    assert inputs(result, "c/again_0") == ["same/again_0", "kept"]
+    assert inputs(result, "same/again_0") == ["view/again_0"]
+    assert inputs(result, "view/again_0") == ["b/again_0", "size"]
 
 
 def test_views_of_views_are_made_again() -> None:

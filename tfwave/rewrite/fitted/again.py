@@ -8,13 +8,14 @@ from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, NodeDef
 from tfwave.rewrite.fitted.turns import Turns
-from tfwave.rewrite.fitted.views import clone_of, take_instead
+from tfwave.rewrite.fitted.views import VIEW_OPS, clone_of, take_instead
 
 
 class MadeAgain:
     """The clones of the ops `again`, which run before the node `back`.
 
-    1. What the ops read of each other the clones read of each other; all else they read where it is.
+    1. What the ops read of each other, also through views, the clones read of each other; all else they read where
+       it is.
     2. A variable is not read a second time: what the step read of it before its update is kept for the clones.
     3. The first clones wait for what a node in the turn of `back` waits for. All their names end with `label`.
     """
@@ -60,10 +61,20 @@ class MadeAgain:
 
     def _input(self, text: str) -> str:
         source = parse_input(text)
-        if source.node not in self._clones:
+        clone = self._cloned(source.node)
+        if clone is None:
             return text
-        clone = self._clones[source.node]
         return f"{clone}:{source.port}" if source.port else clone
+
+    def _cloned(self, name: str) -> str | None:
+        """The clone of an op, or of a view of what one gives, which nobody says to make again: it is made here."""
+        if name not in self._clones:
+            node = self._turns.graph.node(name)
+            if node.op not in VIEW_OPS or self._cloned(parse_input(node.input[0]).node) is None:
+                return None
+            self._clones[name] = f"{name}/{self._label}"
+            self._turns.add(self._clone(node), self._back)
+        return self._clones[name]
 
 
 def _reads_variable(node: NodeDef, table: OpTable) -> bool:
