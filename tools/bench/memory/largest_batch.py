@@ -16,6 +16,7 @@ import argparse
 import json
 import math
 import os
+import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -110,7 +111,7 @@ class Work:
         self.made = {tuple(t[name] for name in _CASE): t for t in self._log.lines()}
 
     def row(self, model: str, way: str, start: float) -> dict[str, Any]:
-        """The largest batch, and the peak and the median seconds of its steps."""
+        """The largest batch, one of its trials, and the median seconds of a sample, but for the first step."""
 
         def holds(place: int, repeats: int, steps: int) -> bool:
             trials = (self.trial(model, way, GRID * place, repeat, steps) for repeat in range(repeats))
@@ -122,7 +123,10 @@ class Work:
             places, first, lambda p: holds(p, 1, STEPS), lambda p: holds(p, self.repeats, self.steps)
         )
         row = {"model": model, "way": way, "batch": batch}
-        return row | ({"trial": self.trial(model, way, batch, 0, self.steps)} if batch else {})
+        if not batch:
+            return row
+        trial = self.trial(model, way, batch, 0, self.steps)
+        return row | {"seconds_each": statistics.median(trial["seconds"][1:]) / batch, "trial": trial}
 
     def trial(self, model: str, way: str, batch: int, repeat: int, steps: int) -> dict[str, Any]:
         """What came of it, now or before."""

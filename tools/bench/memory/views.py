@@ -38,6 +38,14 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ("model", "batch", "share:share", "fits", "outcome", "right", "promised:share", "measured:share"),
         ),
     ),
+    "largest_batch": (
+        View(
+            "The largest batch, by steps of 4, of which 5 trials of 50 steps ran in a pool of 512 MB: plain, and "
+            "made to fit by offload and recompute together. Grappler and oneDNN are off.",
+            "",
+            ("model", "way", "batch", "trial.peak:bytes", "seconds_each:micro"),
+        ),
+    ),
     "merged": (
         View(
             f"Peaks of two jobs in one graph, with and without barriers; 0 where it ran out. {POOL}",
