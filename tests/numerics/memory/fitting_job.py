@@ -17,6 +17,7 @@ limit_memory(ROOM[sys.argv[1]])
 
 import tensorflow as tf  # noqa: E402
 
+from tests.numerics.memory.cheap_copies import let_copies_cost_nothing  # noqa: E402
 from tfwave import fit_memory  # noqa: E402
 from tfwave.errors import EnforcerError, PlanError  # noqa: E402
 from tfwave.runtime.stash import stash_figures  # noqa: E402
@@ -93,6 +94,7 @@ def said(call: Callable[[], object]) -> str:
 
 
 def main() -> None:
+    let_copies_cost_nothing()
     job = Trained()
     if sys.argv[1] == "plain":
         found = trained(job, job.step)

@@ -22,6 +22,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from tests.events import told_events  # noqa: E402
+from tests.numerics.memory.cheap_copies import let_copies_cost_nothing  # noqa: E402
 from tfwave.errors import TfwaveError  # noqa: E402
 from tfwave.keras import FitMemoryCallback  # noqa: E402
 
@@ -63,6 +64,7 @@ class _Interrupts(keras.callbacks.Callback):
 
 
 def main() -> None:
+    let_copies_cost_nothing()
     left = tempfile.mkdtemp()
     generator = np.random.default_rng(1)
     inputs = generator.standard_normal((2 * ROWS + 1000, WIDTH), np.float32)

@@ -92,8 +92,8 @@ void End(OpKernelContext* context, Copied copied, const std::string& error, cons
 
 // Where an op's tensors lie: in the host's memory.
 struct OnHost {
-  static void Prepare(OpKernelConstruction* context) {}
-  static std::unique_ptr<Mover> MoverOf(OpKernelContext* context, Direction direction, std::string* error) {
+  static void Prepare(OpKernelConstruction*) {}
+  static std::unique_ptr<Mover> MoverOf(OpKernelContext*, Direction, std::string*) {
     return std::make_unique<Mover>();
   }
 };
