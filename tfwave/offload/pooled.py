@@ -1,6 +1,7 @@
 """Fits into a pool in one piece, as TensorFlow fills it: what is free there may lie apart."""
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from random import Random
 
 from tfwave.memory.pool.growing import bfc_in_one_region
@@ -80,9 +81,8 @@ def pool_bytes(fit: Fit) -> int:
 
 def _taken(fit: Fit) -> Iterator[int]:
     """By run."""
-    chance = Random(0)  # noqa: S311
-    for number in range(1 + RACES):
-        ran = fit.forecast.run if number == 0 else fit.forecast.run.raced(chance, RACED)
+    chance, forecast = Random(0), fit.forecast.run  # noqa: S311
+    for ran in chain([forecast], (forecast.raced(chance, RACED) for _ in range(RACES))):
         yield fit.layout.step.resident + bfc_in_one_region(run_lives(fit, ran)).size
 
 

@@ -36,10 +36,15 @@ class Question:
         return fit_pool(self.captured.step, self.usable, self.policy)
 
     @cached_property
+    def needed(self) -> int | None:
+        """What a pool must have for the fit; None if there is none."""
+        return None if self.fit is None else needed_bytes(self.fit)
+
+    @cached_property
     def least(self) -> int:
         """The least limit that is known to do, with the room that a pool needs besides."""
-        fits = [*away_fits(self.captured.step), *([] if self.fit is None else [self.fit])]
-        return limit_for(min(map(needed_bytes, fits)), 2)
+        needed = [*map(needed_bytes, away_fits(self.captured.step)), self.needed]
+        return limit_for(min(each for each in needed if each is not None), 2)
 
     @cached_property
     def batch(self) -> LargestBatch:
@@ -50,10 +55,10 @@ class Question:
     @cached_property
     def section(self) -> Memory | None:
         """The fit, for a plan, which promises what it takes of a pool."""
-        if self.fit is None:
+        if self.fit is None or self.needed is None:
             return None
         section = memory_section(self.fit, graph_print(self.captured.view), self.limit, self.least)
-        return replace(section, peak_bytes=needed_bytes(self.fit))
+        return replace(section, peak_bytes=self.needed)
 
     def plan(self) -> Plan:
         """The fit as a plan.
