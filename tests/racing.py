@@ -122,14 +122,22 @@ class _Race:
         return not early <= self.done or left or f"back of {number}" in self.begun
 
     def _taken_twice(self, number: int) -> int:
-        """By a writer that runs while an op before it still uses the buffer."""
+        """By a writer that runs while an op before it still uses the buffer, or one that runs again."""
         buffer = self.step.buffers[number]
         names = {use: self.step.ops[use].node for use in buffer.uses}
+        read_again = any(self._reads_again(number, other, tensor) for other, tensor in self.away.items())
         return sum(
             names[writer] in self.begun - self.done
-            and any(names[use] not in self.done for use in buffer.uses if use < writer)
+            and (read_again or any(names[use] not in self.done for use in buffer.uses if use < writer))
             for writer in buffer.writers[1:]
         )
+
+    def _reads_again(self, number: int, other: int, tensor: AwayTensor) -> bool:
+        """Do ops that run again now, for another buffer, read one that they do not make?"""
+        used = {self.number[name] for name in tensor.again}
+        buffer = self.step.buffers[number]
+        running = f"back of {other}" in self.begun - self.done
+        return running and bool(used & set(buffer.uses)) and not used & set(buffer.writers)
 
     def _of_chain(self, tensor: AwayTensor) -> int:
         """What ops hold that run again, besides what they make again; until the op that wants it has begun."""

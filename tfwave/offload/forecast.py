@@ -39,5 +39,5 @@ class Forecast:
 def forecast(choice: Choice, limit: int, most_beside: int = MOST_BESIDE) -> Forecast:
     """Of a choice that keeps to a limit, and lets so many ops run at most when one begins."""
     layout, moves = choice.layout, moves_of(choice, limit)
-    turns = kept_turns(layout, Held.of(layout, moves), limit, most_beside)
+    turns = kept_turns(layout, moves, Held.of(layout, moves), limit, most_beside)
     return Forecast(choice, moves, turns, fitted_run(layout, moves, turns))

@@ -1,5 +1,7 @@
 """Which ops of a fitted step keep their turn, and how many of them may run side by side."""
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -7,7 +9,8 @@ from itertools import product
 import numpy as np
 
 from tfwave.offload.held import Held
-from tfwave.offload.layout import Bytes, Layout
+from tfwave.offload.layout import Bytes, Layout, Method
+from tfwave.offload.moves import Move
 from tfwave.offload.step import Op
 
 FREE_SHARE = 0.02
@@ -33,10 +36,11 @@ class KeptTurns:
     peak: int
 
 
-def kept_turns(layout: Layout, held: Held, limit: int, most_beside: int) -> KeptTurns:
+def kept_turns(layout: Layout, moves: Sequence[Move], held: Held, limit: int, most_beside: int) -> KeptTurns:
     """Ops run side by side as far as the limit allows, and a tenth above the peak of one after the other.
 
-    But none goes on in a buffer before all that used it are done: it would find it read, and allocate.
+    But none goes on in a buffer before all that used it are done, also to make again what was away: it would find
+    it read, and allocate.
 
     All keep their turn but those that hold the fewest bytes, 2 % of the peak in all: whenever these run, the peak
     is no more than that above. An op holds the buffers that it uses, and its scratch: one that comes late keeps
@@ -48,7 +52,7 @@ def kept_turns(layout: Layout, held: Held, limit: int, most_beside: int) -> Kept
     ]
     alone = int(held.during.max(initial=0))
     places = _moving(np.array(own, dtype=np.int64), alone)
-    most = _before_overwriting(layout, places, most_beside)
+    most = _before_overwriting(layout, moves, places, most_beside)
     last, peak = _beside(held, places, most, min(limit, int(ROOM_BESIDE * alone)))
     numbers = np.arange(len(places))
     beside = numbers - np.searchsorted(last, numbers)
@@ -61,18 +65,30 @@ def _moving(own: Bytes, peak: int) -> Bytes:
     return np.sort(lightest[free:])
 
 
-def _before_overwriting(layout: Layout, places: Bytes, most_beside: int) -> list[int]:
+def _before_overwriting(layout: Layout, moves: Sequence[Move], places: Bytes, most_beside: int) -> list[int]:
     """Of each op the last that may begin before it is done, as far as others go on in buffers that it uses."""
     at: list[int] = places.tolist()
     index = {layout.order[place]: number for number, place in enumerate(at)}
     most = [number + most_beside for number in range(len(places))]
-    for buffer in layout.step.buffers:
+    again = _read_again(layout, moves, at)
+    for number, buffer in enumerate(layout.step.buffers):
         kept = [use for use in buffer.uses if use in index]
-        for use, writer in product(kept, {*buffer.writers[1:]}.intersection(kept)):
-            end = index[writer]
-            if use < writer and end <= most[index[use]] and not _follows(layout.step.ops, writer, use):
-                most[index[use]] = end - 1
+        for use, writer in product({*kept, *again[number]}, {*buffer.writers[1:]}.intersection(kept)):
+            begin, end = index[use], index[writer]
+            if begin < end <= most[begin] and not _follows(layout.step.ops, writer, use):
+                most[begin] = end - 1
     return most
+
+
+def _read_again(layout: Layout, moves: Sequence[Move], at: Sequence[int]) -> dict[int, set[int]]:
+    """By buffer: the ops that keep their turn, and before which others run again that use it."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for move in moves:
+        chain, index = layout.candidates[move.number].chain, bisect_left(at, move.back)
+        if move.method is Method.RECOMPUTE and chain is not None and index < len(at):
+            for buffer in {buffer for op in chain.ops for buffer in layout.step.used[op]}:
+                found[buffer].add(layout.order[at[index]])
+    return found
 
 
 def _follows(ops: Sequence[Op], op: int, source: int) -> bool:
