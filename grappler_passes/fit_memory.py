@@ -8,6 +8,7 @@ from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.base import GraphPass
 from tfwave.plan.fitted import check_step, memory_of, turns_of
 from tfwave.plan.plan import Plan
+from tfwave.rewrite.fitted.apart import keep_apart, swap_inputs
 from tfwave.rewrite.fitted.chain import chain
 from tfwave.rewrite.fitted.turns import is_done
 
@@ -16,7 +17,9 @@ from tfwave.rewrite.fitted.turns import is_done
 class FitMemory(GraphPass):
     """Make a training step keep to a limited memory, by a plan of ``tfwave fit``.
 
-    It does what `recompute`, `offload` and `in_order` do.
+    It does what `recompute`, `offload` and `in_order` do. Where the plan has places for what ops make
+    (``tfwave fit --placement``), they keep to these, and go on in no buffer that they read, but where the plan
+    reckons with it.
 
     The plan belongs to the graph that ran, as TensorFlow's optimizer (Grappler) left it.
 
@@ -41,7 +44,9 @@ class FitMemory(GraphPass):
         if is_done(graph):
             return
         check_step(memory, graph.view)
+        swap_inputs(graph, memory.swapped)
         turns = turns_of(memory, graph)
         make_again(turns, memory)
         move_away(turns, memory)
         chain(turns)
+        keep_apart(graph, memory.apart)

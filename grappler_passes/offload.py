@@ -40,5 +40,5 @@ class Offload(GraphPass):
 
 def move_away(turns: Turns, memory: Memory) -> None:
     """All that a plan offloads."""
-    for number, tensor in enumerate(memory.away(OFFLOAD)):
-        Stashed(turns, tensor.names, tensor.after, f"host_{number}").move(tensor.gone, tensor.back)
+    for label, tensor in memory.labelled(OFFLOAD):
+        Stashed(turns, tensor.names, tensor.after, label).move(tensor.gone, tensor.back)

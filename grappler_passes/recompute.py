@@ -43,7 +43,6 @@ class Recompute(GraphPass):
 
 def make_again(turns: Turns, memory: Memory) -> None:
     """All that a plan makes again: first the clones, which then find each other."""
-    tensors = memory.away(RECOMPUTE)
-    made = [MadeAgain(turns, t.again, t.back, f"again_{number}") for number, t in enumerate(tensors)]
-    for tensor, clones in zip(tensors, made, strict=True):
-        clones.take(tensor.names)
+    made = [(MadeAgain(turns, t.again, t.back, label), t.names) for label, t in memory.labelled(RECOMPUTE)]
+    for clones, names in made:
+        clones.take(names)

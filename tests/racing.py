@@ -9,13 +9,49 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tfwave.offload.step import TrainingStep
-from tfwave.plan.memory import AwayTensor, Memory
+from tfwave.offload.step import Buffer, TrainingStep
+from tfwave.plan.memory import METHODS, AwayTensor, Memory
 
 
 def most_held(step: TrainingStep, plan: Memory, rng: random.Random) -> int:
     """Bytes at the worst moment of one such run."""
-    return _Race(step, plan, rng).run()
+    return max(_Race(step, plan, rng).run())
+
+
+def without_place(step: TrainingStep, plan: Memory, rng: random.Random) -> list[str]:
+    """The ops that in one such run find a place of theirs taken by something else, or none so large."""
+    race, region = _Race(step, plan, rng), _Region(plan)
+    for _ in race.run():
+        region.follow(dict(race.live()))
+    return region.without
+
+
+@dataclass
+class _Region:
+    """What lies where: an op takes the smallest of its places that is large enough and free."""
+
+    plan: Memory
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    without: list[str] = field(default_factory=list[str])
+
+    def follow(self, live: dict[str, tuple[str, int]]) -> None:
+        self.spans = {what: span for what, span in self.spans.items() if what in live}
+        for what, (op, size) in live.items():
+            if what not in self.spans:
+                self.spans[what] = self._taken(op, size, what.startswith("scratch"))
+
+    def _taken(self, op: str, size: int, is_scratch: bool) -> tuple[int, int]:
+        places = [place for place in self.plan.places if place.is_scratch == is_scratch]
+        for place in sorted(places, key=lambda place: place.bytes):
+            begin, end = place.offset, place.offset + size
+            if (
+                place.op == op
+                and place.bytes >= size
+                and all(end <= low or high <= begin for low, high in self.spans.values())
+            ):
+                return begin, end
+        self.without.append(op)
+        return 0, 0
 
 
 @dataclass
@@ -35,16 +71,52 @@ class _Race:
         for buffer, tensor in self.away.items():
             self._add_moves(buffer, tensor)
 
-    def run(self) -> int:
-        most = self._held()
+    def run(self) -> Iterator[int]:
+        """What is held at each moment."""
+        yield self._held()
         while len(self.done) < len(self.needs):
             may = [name for name in self.needs if name not in self.begun and self.needs[name] <= self.done]
             running = sorted(self.begun - self.done)
             assert may or running
             name = self.rng.choice(may * 3 + running)
             (self.done if name in self.begun else self.begun).add(name)
-            most = max(most, self._held())
-        return most
+            yield self._held()
+
+    def live(self) -> Iterator[tuple[str, tuple[str, int]]]:
+        """What is held now: what it is, the node that takes it, and bytes. But for what outlives the step."""
+        for name in self.begun - self.done:
+            if name in self.number and self.step.ops[self.number[name]].scratch:
+                yield f"scratch of {name}", (name, self.step.ops[self.number[name]].scratch)
+        for number, buffer in enumerate(self.step.buffers):
+            if not buffer.stays:
+                yield from self._live_in(number, buffer)
+        for method in METHODS:
+            for label, tensor in self.plan.labelled(method):
+                yield from self._live_again(label, tensor)
+
+    def _live_in(self, number: int, buffer: Buffer) -> Iterator[tuple[str, tuple[str, int]]]:
+        names = [self.step.ops[use].node for use in buffer.uses]
+        if not buffer.bytes or names[0] not in self.begun or f"back of {number}" in self.begun:
+            return
+        if self._is_there(number, names) if number in self.away else not set(names) <= self.done:
+            yield f"buffer {number}", (self.step.ops[buffer.writers[0]].node, buffer.bytes)
+
+    def _live_again(self, label: str, tensor: AwayTensor) -> Iterator[tuple[str, tuple[str, int]]]:
+        number = next(n for n, each in self.away.items() if each is tensor)
+        buffer, back = self.step.buffers[number], f"back of {number}"
+        made_by = self.step.ops[buffer.writers[0]].node if tensor.again else tensor.names[0].partition(":")[0]
+        if back in self.begun and not {self.step.ops[use].node for use in buffer.uses} <= self.done:
+            yield f"buffer {number}, back", (f"{made_by}/{label}", buffer.bytes)
+        if not tensor.again or back not in self.begun - self.done:
+            return
+        again = {self.number[name] for name in tensor.again}
+        for other, made in enumerate(self.step.buffers):
+            if other != number and again & set(made.writers):
+                node = self.step.ops[made.writers[0]].node
+                yield f"{other} for {number}", (f"{node}/{label}", made.bytes)
+        scratch = max((self.step.ops[op] for op in sorted(again)), key=lambda op: op.scratch)
+        if scratch.scratch:
+            yield f"scratch for {number}", (f"{scratch.node}/{label}", scratch.scratch)
 
     def _needs_of_op(self, number: int) -> set[str]:
         name = self.step.ops[number].node

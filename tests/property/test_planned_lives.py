@@ -9,7 +9,7 @@ from tests.offloaded import replayed, whole_fit
 from tests.racing import most_held
 from tfwave.memory.pool.lives import live_peak
 from tfwave.offload.fit import Policy
-from tfwave.offload.placed import planned_lives
+from tfwave.offload.planned import planned_lives
 from tfwave.offload.section import memory_section
 from tfwave.offload.turns import FREE_SHARE
 from tfwave.plan.fingerprint import NO_GRAPH

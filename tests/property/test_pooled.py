@@ -15,7 +15,7 @@ from tfwave.memory.slots import limit_for
 from tfwave.offload import pooled
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, side_by_side
-from tfwave.offload.pooled import RACED, RACES, fit_pool, needed_bytes, pool_bytes, run_lives
+from tfwave.offload.pooled import RACED, RACES, fit_pool, in_bfc, needed_bytes, run_lives
 from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
@@ -47,7 +47,7 @@ def tried(step: TrainingStep, room: int, fitting: Fitting) -> list[Fit]:
     while (fit := fitting(step, held, Policy.GREEDY)) is not None:
         found += [fit, *(side_by_side(fit, most) for most in (3, 0))]
         held = int(min(held, fit.forecast.peak) * 0.95)
-    return [fit for fit in found if max(fit.forecast.peak, pool_bytes(fit)) <= room]
+    return [fit for fit in found if needed_bytes(fit, in_bfc) <= room]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -55,14 +55,14 @@ def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int, fitting: Fitting) 
     """And there is one wherever all that can be away leaves room, one op after the other."""
     rng = random.Random(seed)
     step = whole_pieces(random_step(rng, rng.randint(3, 14)))
-    room = min(map(needed_bytes, away_fits(step))) + rng.randint(-4, 30) * PIECE
-    fit = fit_pool(step, room, Policy.GREEDY)
+    room = min(needed_bytes(fit, in_bfc) for fit in away_fits(step)) + rng.randint(-4, 30) * PIECE
+    fit = fit_pool(step, room, Policy.GREEDY, in_bfc)
     served = tried(step, room, fitting)
     if fit is None:
         assert not served
         return
     assert fit.forecast.peak <= room
-    assert taken(fit) <= pool_bytes(fit) <= room
+    assert taken(fit) <= max(in_bfc(fit)) <= room
     fastest = min((each.seconds for each in served), default=float("inf"))
     assert fit.seconds <= fastest * 1.001  # ops that begin earlier may make others late
 
@@ -99,8 +99,8 @@ def test_what_other_runs_take_counts() -> None:
         ran = fit.forecast.run
         chance = random.Random(0)
         runs = [ran, *(ran.raced(chance, RACED) for _ in range(RACES))]
-        assert pool_bytes(fit) == max(taken(fit, run) for run in runs)
-        more += pool_bytes(fit) > taken(fit)
+        assert [*in_bfc(fit)] == [taken(fit, run) for run in runs]
+        more += max(in_bfc(fit)) > taken(fit)
     assert more > 5
 
 

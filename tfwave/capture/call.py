@@ -14,7 +14,7 @@ from tfwave.graph.functions.nodes import CALL_OPS
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.live.instances import FunctionInstance
 from tfwave.runtime.live.retrace import is_function, run_eagerly
-from tfwave.runtime.pool import pool_limit
+from tfwave.runtime.pool import any_pool_limit
 from tfwave.runtime.trace.memory import MemoryTrace, trace_memory
 
 
@@ -24,7 +24,7 @@ def capture_function(
     """Call a `tf.function` `warmup` + `steps` times with a batch, trace the last `steps`, write a bundle to `out`.
 
     Of a Keras model, capture ``tf.function(model.train_step)``; its batch is one argument, ``(x, y)``. Each call
-    trains. The bundle tells of the CPU's pool, which `tfwave.colocate.limit_memory` sets up.
+    trains. The bundle tells of the CPU's pool, which `tfwave.colocate.limit_memory` or `planned_pool` sets up.
 
     Raises:
         BundleError: `out` cannot be written, a count is out of range (the first call of `warmup` shows the graph),
@@ -45,7 +45,7 @@ def traced_function(step: Any, *batch: Any, steps: int, warmup: int) -> Bundle:
     check_counts(steps, warmup, least_warmup=1)
     if not is_function(step):
         raise BundleError(f"the step is {step!r}: give a tf.function, such as tf.function(model.train_step)")
-    pool_limit()
+    any_pool_limit()
     _check_traced(step.get_concrete_function(*batch))
     instance = FunctionInstance(step)
     run = partial(instance, *batch)

@@ -37,6 +37,13 @@ def fit_command(  # noqa: PLR0913, PLR0917
         Path | None,
         typer.Option(help="Draw what is held and away, op after op, to a file (.png or .svg)."),
     ] = None,
+    placement: Annotated[
+        bool,
+        typer.Option(
+            "--placement",
+            help="For tfwave.colocate.planned_pool: also plan where all that the step takes lies.",
+        ),
+    ] = False,
     output: PlanOutput = None,
     add_to: AddTo = None,
     as_json: JsonFlag = False,
@@ -47,11 +54,16 @@ def fit_command(  # noqa: PLR0913, PLR0917
     made again. Says what that costs, from which limit on the step fits, and how large a batch would. Exits with
     code 1 if the step does not fit.
 
+    With --placement the plan also says where each buffer lies, so that nothing of the memory is lost between them:
+    a pool of tfwave.colocate.planned_pool serves it so. More fits then, or the same in less time.
+
     [bold]Examples[/bold]
 
       tfwave fit captured --memory 512MiB
 
       tfwave fit captured --memory 512MiB --at-other-batch captured32 -o plan.json
+
+      tfwave fit captured --memory 512MiB --placement -o plan.json
 
       tfwave fit captured --memory 2GB --policy exact --json
 
@@ -59,7 +71,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
     """
     captured = captured_step(load_bundle(bundle), device)
     other = None if at_other_batch is None else captured_step(load_bundle(at_other_batch), device)
-    asked = Question(captured, other, parse_size(memory), policy)
+    asked = Question(captured, other, parse_size(memory), policy, placement)
     if asked.fit is not None:
         write_plan(asked.plan, output, add_to)
     if plot is not None:

@@ -13,7 +13,7 @@ from tfwave.memory.pool.compared import PlacingFigures, compare
 from tfwave.memory.pool.lives import Life, traced_lives
 from tfwave.memory.pool.placement import Placed, place_offline
 from tfwave.offload.captured import captured_step
-from tfwave.offload.placed import planned_lives
+from tfwave.offload.planned import planned_lives
 from tfwave.plan.io import load_plan
 from tfwave.report.drawn.figure import MEBIBYTE, new_figure, save_figure
 from tfwave.sizes import in_words

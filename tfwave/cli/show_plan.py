@@ -140,6 +140,12 @@ def print_memory(memory: Memory) -> None:
         f"{in_words(memory.least_bytes)} on",
         soft_wrap=True,
     )
+    if memory.places:
+        console.print(
+            f"lies in {len(memory.places)} places of a region of {in_words(memory.region_bytes)}, in a pool of "
+            "tfwave.colocate.planned_pool",
+            soft_wrap=True,
+        )
     rows = [
         (t.names[0], in_words(t.bytes), t.method, t.after, t.back, t.wanted)
         for t in sorted(memory.tensors, key=lambda t: (-t.bytes, t.names))[:_SHOWN_TENSORS]

@@ -50,8 +50,9 @@ def planned_pool(limit: str | int) -> PlannedPool:
     In place of `limit_memory`, and like that before TensorFlow is imported. Capture a step in it, have its buffers
     placed (``tfwave memory BUNDLE --placement -o plan.json``), and install that plan; what it does not know lies
     elsewhere in the pool. Steps give the same results, bit for bit. A step's ops should begin in the order in which
-    they were captured: in one thread (``inter_op_parallelism_threads=1``), or as a plan chains them; what finds its
-    place taken lies elsewhere, and `PlannedPool.figures` counts it. `tfwave.colocate.run` takes other pools only.
+    they were captured: in one thread (``inter_op_parallelism_threads=1``); what finds its place taken lies
+    elsewhere, and `PlannedPool.figures` counts it. Or have the step made to fit, with places (``tfwave fit
+    --placement``, `tfwave.fit_memory`): then ops may run side by side. `tfwave.colocate.run` takes other pools.
 
     Raises:
         EnforcerError: TensorFlow is already imported, the limit is under 4 MiB, or it does not use the pool.

@@ -23,7 +23,8 @@ from tfwave.runtime.live.instances import FunctionInstance
 from tfwave.runtime.live.retrace import is_function
 from tfwave.runtime.live.rows import first_rows, rows_of
 from tfwave.runtime.live.untouched import untouched
-from tfwave.runtime.pool import pool_limit
+from tfwave.runtime.planned_pool import opened_pool
+from tfwave.runtime.pool import any_pool_limit
 from tfwave.runtime.stash import StashFigures, load_stash_ops, reserve_for, stash_figures
 from tfwave.sizes import in_words, parse_size
 
@@ -40,6 +41,8 @@ class FittedFunction:
     ) -> None:
         """Nothing is traced before the first call."""
         self._step, self._limit, self._sample_rows = step, limit, sample_rows
+        self._pool = opened_pool()
+        self._served: Plan | None = None
         self._report_dir = report_dir
         self._events = None if report_dir is None else Events(report_dir)
         self._instances: dict[tuple[str, ...], FunctionInstance] = {}
@@ -70,26 +73,44 @@ class FittedFunction:
         kind = kind_of(batch)
         if kind not in self._instances:
             return self._first(kind, batch)
+        self._serve(self._plans[kind])
         return self._instances[kind](*batch)
 
     def _first(self, kind: tuple[str, ...], batch: tuple[Any, ...]) -> Any:
         plan = self._planned(batch)
         instance = FunctionInstance(self._step)
         reserve_for(plan)
+        self._serve(plan)
         make: Any = find_pass("fit_memory")
         with untouched(self._step.get_concrete_function(*batch), only_on_error=True), in_grappler(make(plan)):
             value = instance(*batch)
         self._instances[kind], self._plans[kind] = instance, plan
         return value
 
+    def _serve(self, plan: Plan) -> None:
+        """Let its buffers lie where the plan says, in a pool that can."""
+        if self._pool is not None and self._served is not plan:
+            self._pool.install(plan)
+            self._served = plan
+
     def _planned(self, batch: tuple[Any, ...]) -> Plan:
         rows = rows_of(batch)
         sample = first_rows(batch, rows, self._sample_rows)
         traced_rows = rows_of(sample)
         _log.info("tfwave: tracing %d steps of %d rows, on copies", _TRACED, traced_rows)
+        if self._pool is not None:
+            self._pool.remove()
+            self._served = None
         with untouched(self._step.get_concrete_function(*sample)):
             bundle = traced_function(self._step, *sample, steps=_TRACED, warmup=1)
-        question = Question(_at(captured_step(bundle), rows / traced_rows), None, self._limit)
+        times = rows / traced_rows
+        question = Question(
+            _at(captured_step(bundle), times),
+            None,
+            self._limit,
+            places=self._pool is not None,
+            estimated=times != 1,
+        )
         if question.fit is None or question.section is None:
             raise PlanError(_refusal(question, rows))
         section = question.section
@@ -120,15 +141,18 @@ def fit_memory(
 ) -> FittedFunction:
     """A training step that keeps to a limit of the CPU's pool: call what this returns in the place of `step`.
 
-    The pool is that of `tfwave.colocate.limit_memory`, which comes before TensorFlow. At the first call with a
-    batch of some shape, three steps run, and the step is planned as ``tfwave fit`` does: tensors are away between
-    the forward and the backward pass, on the host or made again, and the ops that move the peak run in turn.
+    The pool is that of `tfwave.colocate.limit_memory`, which comes before TensorFlow, or of
+    `tfwave.colocate.planned_pool`: there the plan also says where all that the step takes lies, so that more fits,
+    or the same in less time. At the first call with a batch of some shape, three steps run, and the step is planned
+    as ``tfwave fit`` does: tensors are away between the forward and the backward pass, on the host or made again,
+    and the ops that move the peak run in turn.
 
     1. What is trained is what `step` trains, bit for bit: variables are as they were behind those three steps. What
        is no variable, such as a table or an iterator that the step changes, is not put back.
     2. The steps that are traced must fit as they are: where the whole batch does not, let them be of its first
        `sample_rows` rows. Bytes and seconds are then taken to grow with the rows, but for gradients and scratch.
-    3. A tenth of the limit is kept free, as nobody knows how all ops interleave.
+    3. A tenth of the limit is kept free, as nobody knows how all ops interleave; a fiftieth in a planned pool, if
+       the whole batch was traced.
     4. `step` itself stays as it is; calls of it, and of what it calls, are not changed.
 
     Args:
@@ -148,11 +172,11 @@ def fit_memory(
         raise EnforcerError(f"the step is {step!r}: give a tf.function")
     if sample_rows is not None and sample_rows < 1:
         raise EnforcerError(f"a sample of {sample_rows} rows: give 1 or more")
-    pool = pool_limit()
-    wanted = pool if limit is None else parse_size(limit)
-    if not 0 < wanted <= pool:
+    most = any_pool_limit()
+    wanted = most if limit is None else parse_size(limit)
+    if not 0 < wanted <= most:
         raise EnforcerError(
-            f"a limit of {in_words(wanted)} in a pool of {in_words(pool)}: give more than 0, and no more than that"
+            f"a limit of {in_words(wanted)} in a pool of {in_words(most)}: give more than 0, and no more than that"
         )
     load_stash_ops()
     return FittedFunction(step, wanted, sample_rows, None if report_dir is None else Path(report_dir))
@@ -165,4 +189,6 @@ def _at(captured: CapturedStep, times: float) -> CapturedStep:
 def _refusal(question: Question, rows: int) -> str:
     largest = question.batch.fitted * rows
     would = f"at most {int(largest)} rows would fit" if 1 <= largest < float("inf") else "no batch would fit"
-    return f"the step of {rows} rows: {question.refusal} (a tenth of the limit is kept free); {would}, by the model"
+    free = 1 - question.usable / question.limit
+    why = f"{question.refusal} ({free:.0%} of the limit is kept free)"
+    return f"the step of {rows} rows: {why}; {would}, by the model"

@@ -3,6 +3,7 @@
     _tfwave           on a node that was added: the pass that added it, with its options
     _tfwave_inputs    on a node whose inputs changed: the inputs before
     _tfwave_device    on a node that was moved: the device before
+    _tfwave_given     on a node that was given attributes of TensorFlow's which it had not: their names
     _tfwave_removed   on the node `REMOVED`: the nodes that were taken out, as they were (NodeDef)
     _tfwave_*         on any node: what a pass noted there
 
@@ -19,6 +20,7 @@ PREFIX = "_tfwave"
 ADDED_BY = PREFIX
 INPUTS = "_tfwave_inputs"
 DEVICE = "_tfwave_device"
+GIVEN = "_tfwave_given"
 REMOVED_NODES = "_tfwave_removed"
 REMOVED = "tfwave/removed"
 STEP_MARKER_OP = "TfwaveStep"
@@ -61,6 +63,9 @@ def restore(node: NodeDef) -> None:
         node.input.extend(before)
     if DEVICE in node.attr:
         node.device = _text(node, DEVICE, node.attr[DEVICE].s)
+    if GIVEN in node.attr:
+        for data in node.attr[GIVEN].list.s:
+            node.attr.pop(_text(node, GIVEN, data), None)
     for name in [name for name in node.attr if name.startswith(PREFIX)]:
         del node.attr[name]
 

@@ -180,6 +180,16 @@ class GraphRewriter:
             node.attr[attr].CopyFrom(value)
         self.edits.append(AttrSet(name, attr, value))
 
+    def give(self, name: str, attr: str, value: AttrValue) -> None:
+        """Give a node an attribute of TensorFlow's; one that has it keeps its own."""
+        node = self.node(name)
+        if attr in node.attr:
+            return
+        if not marks.is_added(node):
+            node.attr[marks.GIVEN].list.s.append(attr.encode())
+        node.attr[attr].CopyFrom(value)
+        self.edits.append(AttrSet(name, attr, value))
+
     def rename_ends(self, *, feeds: Sequence[str], fetches: Sequence[str]) -> None:
         """Say what a caller feeds and fetches from now on."""
         self._feeds, self._fetches = tuple(feeds), tuple(fetches)

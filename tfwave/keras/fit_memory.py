@@ -17,10 +17,10 @@ from tfwave.runtime.stash import StashFigures, stash_figures
 class FitMemoryCallback(Hooks):
     """Trains a Keras 3 model in a memory that its step would not keep to: see `tfwave.fit_memory`.
 
-    The pool is that of `tfwave.colocate.limit_memory`, which comes before TensorFlow. At the first batch of each
-    shape three steps run on the model's variables, metrics and seeds, which are then given their values back. What
-    is trained is what `fit` trains by itself, bit for bit. When `fit` ends, also by an exception, the model's train
-    function is as it was before.
+    The pool is that of `tfwave.colocate.limit_memory` or `planned_pool`, which comes before TensorFlow. At the
+    first batch of each shape three steps run on the model's variables, metrics and seeds, which are then given
+    their values back. What is trained is what `fit` trains by itself, bit for bit. When `fit` ends, also by an
+    exception, the model's train function is as it was before.
     """
 
     def __init__(

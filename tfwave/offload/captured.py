@@ -10,7 +10,7 @@ from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.errors import BundleError, PassError
 from tfwave.graph.access import FED_OPS, STATELESS_OPS, Resource
 from tfwave.graph.item import GraphItem
-from tfwave.graph.names import parse_input
+from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.verify import verify
@@ -19,8 +19,12 @@ from tfwave.memory.pool.pools import whole_pieces
 from tfwave.memory.step import Tensor
 from tfwave.offload.backward import StepFlow
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
+from tfwave.proto.tensorflow_pb2 import DT_COMPLEX64, DT_COMPLEX128, DT_STRING
 from tfwave.rewrite.fitted.views import VIEW_OPS
 
+_COMMUTE = frozenset({"Add", "AddV2", "Mul", "SquaredDifference"})
+"""On numbers that are not complex. Of a maximum the first of two zeros is taken, whatever its sign."""
+_NO_NUMBERS = (DT_STRING, DT_COMPLEX64, DT_COMPLEX128)
 _HEAVY = ("Conv", "_FusedConv", "MatMul", "_FusedMatMul", "BatchMatMul", "Einsum")
 
 
@@ -79,6 +83,7 @@ class _Made:
         self._nodes = [index.get(op.node) for op in self._memory.profile.ops]
         self._runs = {node: run for run, node in enumerate(self._nodes) if node is not None}
         self._branching = in_control_flow(self._view)
+        self._buffers = {name: n for n, tensor in enumerate(self._memory.tensors) for name in tensor.names}
 
     def step(self) -> TrainingStep:
         profile = self._memory.profile
@@ -102,7 +107,17 @@ class _Made:
             frozenset(self._read(node)),
             self._flow.changes.get(node, frozenset()),
             self._view.ops[node].startswith(_HEAVY),
+            tuple(self._inputs(node)),
+            self._commutes(node),
         )
+
+    def _commutes(self, node: int) -> bool:
+        return self._view.ops[node] in _COMMUTE and self._view.nodes[node].attr["T"].type not in _NO_NUMBERS
+
+    def _inputs(self, node: int) -> Iterator[int | None]:
+        for source in map(parse_input, self._view.nodes[node].input):
+            if source.port != CONTROL_PORT:
+                yield self._buffers.get(f"{source.node}:{source.port}")
 
     def _phase(self, node: int) -> Phase:
         if node in self._flow.backward:

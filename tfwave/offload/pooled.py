@@ -1,6 +1,6 @@
 """Fits into a pool in one piece, as TensorFlow fills it: what is free there may lie apart."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from random import Random
 
@@ -21,8 +21,11 @@ RACES = 8
 RACED = 2.0
 """In these an op takes up to so many times as long, or as short."""
 
+Takes = Callable[[Fit], Iterator[int]]
+"""The bytes of a pool that a step takes, in each way that it may run."""
 
-def fit_pool(step: TrainingStep, room: int, policy: Policy) -> Fit | None:
+
+def fit_pool(step: TrainingStep, room: int, policy: Policy, takes: Takes) -> Fit | None:
     """The fastest that a pool of `room` bytes can serve, of fits that hold at most so many, and of such with fewer.
 
     None if the policy finds none. The fewer ops run side by side, the less of a pool they need, so each fit is
@@ -33,10 +36,10 @@ def fit_pool(step: TrainingStep, room: int, policy: Policy) -> Fit | None:
     for fit in _smaller(step, room, policy):
         if best is not None and best.seconds <= fit.seconds:
             break
-        best = _fastest(room, _beside(fit), best)
+        best = _fastest(room, _beside(fit), best, takes)
         if best is fit:
             break
-    return best if policy is Policy.DYMEM else _fastest(room, away_fits(step), best)
+    return best if policy is Policy.DYMEM else _fastest(room, away_fits(step), best, takes)
 
 
 def _smaller(step: TrainingStep, room: int, policy: Policy) -> Iterator[Fit]:
@@ -54,33 +57,28 @@ def _beside(fit: Fit) -> Iterator[Fit]:
         yield side_by_side(fit, most)
 
 
-def _fastest(room: int, fits: Iterable[Fit], best: Fit | None) -> Fit | None:
+def _fastest(room: int, fits: Iterable[Fit], best: Fit | None, takes: Takes) -> Fit | None:
     for fit in fits:
-        if (best is None or fit.seconds < best.seconds) and _serves(room, fit):
+        if (best is None or fit.seconds < best.seconds) and _serves(room, fit, takes):
             best = fit
     return best
 
 
-def _serves(room: int, fit: Fit) -> bool:
+def _serves(room: int, fit: Fit, takes: Takes) -> bool:
     """Whether the pool has room in each run; most fits that are tried have none as they are forecast."""
-    return fit.forecast.peak <= room and all(taken <= room for taken in _taken(fit))
+    return fit.forecast.peak <= room and all(taken <= room for taken in takes(fit))
 
 
-def needed_bytes(fit: Fit) -> int:
+def needed_bytes(fit: Fit, takes: Takes) -> int:
     """What a pool must have for it: what the step takes of one, and what it holds at the most, if that is more."""
-    return max(fit.forecast.peak, pool_bytes(fit))
+    return max(fit.forecast.peak, *takes(fit))
 
 
-def pool_bytes(fit: Fit) -> int:
-    """The most that the step takes of a pool, as it is forecast and in `RACES` other runs.
+def in_bfc(fit: Fit) -> Iterator[int]:
+    """What it takes where TensorFlow's allocator places it, as it is forecast and in `RACES` other runs.
 
     With what lies apart, and what comes as padding.
     """
-    return max(_taken(fit))
-
-
-def _taken(fit: Fit) -> Iterator[int]:
-    """By run."""
     chance, forecast = Random(0), fit.forecast.run  # noqa: S311
     for ran in chain([forecast], (forecast.raced(chance, RACED) for _ in range(RACES))):
         yield fit.layout.step.resident + bfc_in_one_region(run_lives(fit, ran)).size
@@ -123,8 +121,11 @@ class _Lives:
         if move.method is Method.OFFLOAD or candidate.chain is None:
             return
         names = self._step.buffers[candidate.buffer].names
-        for node, size in self._step.taken_again(candidate.chain.ops, names):
-            yield life(node, size, self._begins[back], self._ends[back])
+        begins, ends = self._begins[back], self._ends[back]
+        for op in self._step.scratch_of(candidate.chain.ops)[:1]:
+            yield life(op.node, op.scratch, begins, ends)
+        for node, size in self._step.made_again(candidate.chain.ops, names):
+            yield life(node, size, begins, ends)
 
     def _life(self, buffer: Buffer, born: int, users: Collection[int]) -> Life:
         return life(

@@ -8,7 +8,8 @@ from tfwave.memory.slots import limit_for, room
 from tfwave.offload.batch import LargestBatch, largest_batch
 from tfwave.offload.captured import CapturedStep
 from tfwave.offload.fit import Fit, Policy, away_fits
-from tfwave.offload.pooled import fit_pool, needed_bytes
+from tfwave.offload.placing import in_places, with_places
+from tfwave.offload.pooled import Takes, fit_pool, in_bfc, needed_bytes
 from tfwave.offload.section import memory_section
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
@@ -18,33 +19,44 @@ from tfwave.sizes import in_words
 
 @dataclass(frozen=True)
 class Question:
-    """Whether and how a captured step fits into a memory, by a policy; `other` is it at another batch."""
+    """Whether and how a captured step fits into a memory, by a policy.
+
+    Attributes:
+        captured: the step.
+        other: it at another batch.
+        limit: bytes of the memory.
+        policy: who chooses.
+        places: does it lie where the plan says, in a pool that serves it so?
+        estimated: are its bytes those of another batch, in times of it?
+    """
 
     captured: CapturedStep
     other: CapturedStep | None
     limit: int
     policy: Policy = Policy.GREEDY
+    places: bool = False
+    estimated: bool = False
 
     @property
     def usable(self) -> int:
-        """Of the limit, what the step may take by the model: nobody knows how all its ops interleave."""
-        return room(self.limit, 2)
+        """Of the limit, what the step may take by the model: more where it lies as planned, whatever runs first."""
+        return room(self.limit, self._running)
 
     @cached_property
     def fit(self) -> Fit | None:
         """None if there is none that a pool of so many bytes can serve."""
-        return fit_pool(self.captured.step, self.usable, self.policy)
+        return fit_pool(self.captured.step, self.usable, self.policy, self._takes)
 
     @cached_property
     def needed(self) -> int | None:
         """What a pool must have for the fit; None if there is none."""
-        return None if self.fit is None else needed_bytes(self.fit)
+        return None if self.fit is None else needed_bytes(self.fit, self._takes)
 
     @cached_property
     def least(self) -> int:
         """The least limit that is known to do, with the room that a pool needs besides."""
-        needed = [*map(needed_bytes, away_fits(self.captured.step)), self.needed]
-        return limit_for(min(each for each in needed if each is not None), 2)
+        away = [needed_bytes(fit, self._takes) for fit in away_fits(self.captured.step)]
+        return limit_for(min(each for each in [*away, self.needed] if each is not None), self._running)
 
     @cached_property
     def batch(self) -> LargestBatch:
@@ -58,6 +70,8 @@ class Question:
         if self.fit is None or self.needed is None:
             return None
         section = memory_section(self.fit, graph_print(self.captured.view), self.limit, self.least)
+        if self.places:
+            return with_places(self.captured.step, section)
         return replace(section, peak_bytes=self.needed)
 
     def plan(self) -> Plan:
@@ -69,6 +83,15 @@ class Question:
         if self.section is None:
             raise PlanError(f"there is nothing to plan: {self.refusal}")
         return Plan(memory=self.section)
+
+    @property
+    def _takes(self) -> Takes:
+        return in_places if self.places else in_bfc
+
+    @property
+    def _running(self) -> int:
+        """As `room` knows how sure the model is."""
+        return 1 if self.places and not self.estimated else 2
 
     @property
     def refusal(self) -> str:

@@ -1,6 +1,6 @@
 """A training step as one decides on its memory: ops, and the buffers that they use."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -33,6 +33,8 @@ class Op:
         reads: the variables whose values it takes.
         changes: those that it updates.
         is_heavy: is it a convolution or a product of matrices?
+        inputs: the buffers that it reads, by number, in the order of its inputs; None where it reads none.
+        commutes: does it give the same, bit for bit, when its two inputs change places?
     """
 
     node: str
@@ -44,6 +46,8 @@ class Op:
     reads: frozenset[Resource] = frozenset()
     changes: frozenset[Resource] = frozenset()
     is_heavy: bool = False
+    inputs: tuple[int | None, ...] = ()
+    commutes: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,14 +100,13 @@ class TrainingStep:
                 used[op].append(number)
         return tuple(map(tuple, used))
 
-    def taken_again(self, ops: Collection[int], names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-        """Bytes that ops take which run again, by node: the most of their scratch, and all else that they make.
+    def scratch_of(self, ops: Iterable[int]) -> list[Op]:
+        """Those of the ops that take scratch, the one that takes the most first."""
+        taking = [self.ops[number] for number in sorted(ops) if self.ops[number].scratch]
+        return sorted(taking, key=lambda op: -op.scratch)
 
-        But for the buffer of these names, which they make again.
-        """
-        most = max((self.ops[number] for number in sorted(ops)), key=lambda op: op.scratch, default=None)
-        if most is not None and most.scratch:
-            yield most.node, most.scratch
+    def made_again(self, ops: Collection[int], names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+        """Bytes that ops make which run again, by the node that allocates; but for the buffer of these names."""
         for buffer in self.buffers:
             if not set(buffer.writers).isdisjoint(ops) and buffer.bytes and buffer.names != names:
                 yield self.ops[buffer.writers[0]].node, buffer.bytes

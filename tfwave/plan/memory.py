@@ -1,14 +1,16 @@
 """The section of a plan on a step in a limited memory."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import PlanError
+from tfwave.graph.names import parse_input
 from tfwave.plan.fingerprint import GraphPrint
 
 OFFLOAD, RECOMPUTE = "offload", "recompute"
 METHODS = (OFFLOAD, RECOMPUTE)
+_LABELS = {OFFLOAD: "host", RECOMPUTE: "again"}
 PIECE = 256
 """Bytes: places begin at a multiple of these."""
 
@@ -40,14 +42,16 @@ class AwayTensor:
 
 @dataclass(frozen=True)
 class Place:
-    """Bytes of the region in which a step's buffers lie that an op may use, for an output or for its scratch.
+    """Bytes of the region in which a step's buffers lie that an op may use, for an output or as scratch.
 
-    Those of ops may overlap: what lies there one after the other.
+    Those of ops may overlap: what lies there one after the other. The op is one of the order, or one that is added
+    to bring a tensor back (`Memory.labelled`).
     """
 
     op: str
     offset: int
     bytes: int
+    is_scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,17 @@ class Memory:
         least_bytes: the least limit at which the step still fits.
         chained: of the order, in turn: the ops that move the peak, which keep their turn.
         beside: of each of these: how many of them just before it may still run when it begins; empty: none.
+        apart: where there are places: the ops that must not go on in a buffer that they read, as what they make has
+            a place of its own.
+        swapped: likewise: the ops whose two inputs change places, so that they go on in the buffer of the second.
         places: where its buffers lie, where that was decided; several of one op as it takes them.
         region_bytes: that the places take.
 
     Raises:
         PlanError: a peak above the limit, an op or a tensor twice, or a tensor of an unknown method, without bytes,
             or whose ops are not in the order, or not in this turn; an op that keeps another turn, or has more ops
-            beside it than the turns before it allow; or a place that is not in the region, or of no such op; names
-            it.
+            beside it than the turns before it allow; a place that is not in the region, or of no such op; or an op
+            apart without a place; names it.
     """
 
     graph: GraphPrint
@@ -91,6 +98,8 @@ class Memory:
     places: tuple[Place, ...] = ()
     region_bytes: int = 0
     beside: tuple[int, ...] = ()
+    apart: tuple[str, ...] = ()
+    swapped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Hold what every reader relies on."""
@@ -115,12 +124,31 @@ class Memory:
                 if name in named:
                     raise PlanError(f"the plan has the tensor '{name}' away twice")
                 named.add(name)
+        there = {*places, *self._added()} if self.places else ()
         for place in self.places:
-            _check_place(place, places, self.region_bytes)
+            _check_place(place, there, self.region_bytes)
+        _check_apart(self.apart, {place.op for place in self.places})
+        unknown = next((name for name in self.swapped if name not in places), None)
+        if unknown is not None:
+            raise PlanError(f"the plan swaps the inputs of the op '{unknown}', which is not in its order")
 
     def away(self, method: str) -> tuple[AwayTensor, ...]:
         """What comes back in this way."""
         return tuple(tensor for tensor in self.tensors if tensor.method == method)
+
+    def labelled(self, method: str) -> Iterator[tuple[str, AwayTensor]]:
+        """What comes back in this way, each with how the names of the nodes end that are added for it.
+
+        What copies ``a:0`` back, or makes it again, is called ``a/`` and the label.
+        """
+        return ((f"{_LABELS[method]}_{number}", tensor) for number, tensor in enumerate(self.away(method)))
+
+    def _added(self) -> Iterator[str]:
+        """The names that nodes may have which bring tensors back."""
+        for method in METHODS:
+            for label, tensor in self.labelled(method):
+                nodes = tensor.again or [parse_input(name).node for name in tensor.names]
+                yield from (f"{node}/{label}" for node in nodes)
 
 
 def _check_chained(chained: Sequence[str], places: Mapping[str, int]) -> None:
@@ -165,11 +193,19 @@ def _check(tensor: AwayTensor, places: Mapping[str, int]) -> None:
         raise PlanError(f"{what} is made by ops that have not run before '{tensor.back}'")
 
 
-def _check_place(place: Place, ops: Mapping[str, int], region: int) -> None:
+def _check_place(place: Place, ops: Collection[str], region: int) -> None:
     if place.op not in ops:
-        raise PlanError(f"the plan has a place for the op '{place.op}', which is not in its order")
+        raise PlanError(
+            f"the plan has a place for the op '{place.op}', which is not in its order, and brings nothing back"
+        )
     if place.bytes < 1 or place.offset < 0 or place.offset % PIECE or place.offset + place.bytes > region:
         raise PlanError(
             f"the plan's place of {place.bytes} bytes at {place.offset} for the op '{place.op}' is not in its "
             f"region of {region} bytes, or no multiple of {PIECE}"
         )
+
+
+def _check_apart(apart: Sequence[str], placed: Collection[str]) -> None:
+    name = next((name for name in apart if name not in placed), None)
+    if name is not None:
+        raise PlanError(f"the plan keeps the op '{name}' apart, and has no place for it")

@@ -57,6 +57,9 @@ def waves_dict(waves: Waves) -> dict[str, Any]:
     return vars(waves) | {"graph": graph_dict(waves.graph)}
 
 
+_OF_PLACES = frozenset({"places", "region_bytes", "apart", "swapped"})
+
+
 def waves_of(message: plan_pb2.Waves) -> Waves:
     """Raises: PlanError: they break the rules of `Waves`."""
     plain = {f.name: getattr(message, f.name) for f in message.DESCRIPTOR.fields if f.name != "graph"}
@@ -86,9 +89,11 @@ def memory_dict(memory: Memory) -> dict[str, Any]:
         "chained": list(memory.chained),
         "beside": list(memory.beside),
         "places": [vars(place) for place in memory.places],
+        "apart": list(memory.apart),
+        "swapped": list(memory.swapped),
     }
     found = vars(memory) | plain | lists
-    return found if memory.places else {k: v for k, v in found.items() if k not in {"places", "region_bytes"}}
+    return found if memory.places else {k: v for k, v in found.items() if k not in _OF_PLACES}
 
 
 def memory_of(message: plan_pb2.Memory) -> Memory:
@@ -104,9 +109,13 @@ def memory_of(message: plan_pb2.Memory) -> Memory:
         message.plain_seconds,
         message.least_bytes,
         chained=tuple(message.chained),
-        places=tuple(Place(place.op, place.offset, place.bytes) for place in message.places),
+        places=tuple(
+            Place(place.op, place.offset, place.bytes, place.is_scratch) for place in message.places
+        ),
         region_bytes=message.region_bytes,
         beside=tuple(message.beside),
+        apart=tuple(message.apart),
+        swapped=tuple(message.swapped),
     )
 
 

@@ -243,7 +243,7 @@ class Placement(_message.Message):
     def __init__(self, servers: _Optional[int] = ..., variables: _Optional[_Mapping[str, int]] = ..., bytes: _Optional[_Iterable[int]] = ..., bound_bytes: _Optional[int] = ...) -> None: ...
 
 class Memory(_message.Message):
-    __slots__ = ("graph", "limit_bytes", "policy", "order", "tensors", "peak_bytes", "seconds", "plain_seconds", "least_bytes", "chained", "places", "region_bytes", "beside")
+    __slots__ = ("graph", "limit_bytes", "policy", "order", "tensors", "peak_bytes", "seconds", "plain_seconds", "least_bytes", "chained", "places", "region_bytes", "beside", "apart", "swapped")
     GRAPH_FIELD_NUMBER: _ClassVar[int]
     LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -257,6 +257,8 @@ class Memory(_message.Message):
     PLACES_FIELD_NUMBER: _ClassVar[int]
     REGION_BYTES_FIELD_NUMBER: _ClassVar[int]
     BESIDE_FIELD_NUMBER: _ClassVar[int]
+    APART_FIELD_NUMBER: _ClassVar[int]
+    SWAPPED_FIELD_NUMBER: _ClassVar[int]
     graph: GraphPrint
     limit_bytes: int
     policy: str
@@ -270,17 +272,21 @@ class Memory(_message.Message):
     places: _containers.RepeatedCompositeFieldContainer[Place]
     region_bytes: int
     beside: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., limit_bytes: _Optional[int] = ..., policy: _Optional[str] = ..., order: _Optional[_Iterable[str]] = ..., tensors: _Optional[_Iterable[_Union[AwayTensor, _Mapping]]] = ..., peak_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., plain_seconds: _Optional[float] = ..., least_bytes: _Optional[int] = ..., chained: _Optional[_Iterable[str]] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., region_bytes: _Optional[int] = ..., beside: _Optional[_Iterable[int]] = ...) -> None: ...
+    apart: _containers.RepeatedScalarFieldContainer[str]
+    swapped: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, graph: _Optional[_Union[GraphPrint, _Mapping]] = ..., limit_bytes: _Optional[int] = ..., policy: _Optional[str] = ..., order: _Optional[_Iterable[str]] = ..., tensors: _Optional[_Iterable[_Union[AwayTensor, _Mapping]]] = ..., peak_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., plain_seconds: _Optional[float] = ..., least_bytes: _Optional[int] = ..., chained: _Optional[_Iterable[str]] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., region_bytes: _Optional[int] = ..., beside: _Optional[_Iterable[int]] = ..., apart: _Optional[_Iterable[str]] = ..., swapped: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Place(_message.Message):
-    __slots__ = ("op", "offset", "bytes")
+    __slots__ = ("op", "offset", "bytes", "is_scratch")
     OP_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    IS_SCRATCH_FIELD_NUMBER: _ClassVar[int]
     op: str
     offset: int
     bytes: int
-    def __init__(self, op: _Optional[str] = ..., offset: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    is_scratch: bool
+    def __init__(self, op: _Optional[str] = ..., offset: _Optional[int] = ..., bytes: _Optional[int] = ..., is_scratch: bool = ...) -> None: ...
 
 class AwayTensor(_message.Message):
     __slots__ = ("names", "bytes", "method", "after", "gone", "back", "wanted", "again")

@@ -18,6 +18,7 @@ from tfwave.runtime.allocator import LEAST_LIMIT, ONEDNN, POOL, say, set_variabl
 from tfwave.sizes import in_words
 
 _MESSAGE_BYTES = 4096
+_opened: list["PlannedPool"] = []
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,12 @@ class PlannedPoolFigures:
 
 
 class _Place(ctypes.Structure):
-    _fields_ = [("op", ctypes.c_char_p), ("offset", ctypes.c_int64), ("bytes", ctypes.c_int64)]
+    _fields_ = [
+        ("op", ctypes.c_char_p),
+        ("offset", ctypes.c_int64),
+        ("bytes", ctypes.c_int64),
+        ("is_scratch", ctypes.c_int64),
+    ]
 
 
 class _Counters(ctypes.Structure):
@@ -81,9 +87,10 @@ class PlannedPool:
     Without a plan it is TensorFlow's own allocator, in one piece, that gives just what is asked for.
     """
 
-    def __init__(self, library: Any) -> None:
-        """Of the loaded library."""
+    def __init__(self, library: Any, limit_bytes: int) -> None:
+        """Of the loaded library; of so many bytes."""
         self._library = library
+        self.limit_bytes = limit_bytes
 
     def install(self, plan: Plan | Memory) -> None:
         """From now on, let buffers lie where the plan's section `memory` says, in place of the plan before.
@@ -101,7 +108,7 @@ class PlannedPool:
                 "the plan does not say where buffers lie: make it by tfwave memory BUNDLE --placement -o"
             )
         places = (_Place * len(memory.places))(
-            *(_Place(place.op.encode(), place.offset, place.bytes) for place in memory.places)
+            *(_Place(each.op.encode(), each.offset, each.bytes, each.is_scratch) for each in memory.places)
         )
         self._call(
             "tfwave_pool_install", places, ctypes.c_int64(len(places)), ctypes.c_int64(memory.region_bytes)
@@ -151,7 +158,13 @@ def open_pool(limit_bytes: int) -> PlannedPool:
         )
     said = " ".join(f"{name}={value}" for name, value in wanted.items())
     say([f"planned CPU pool of {in_words(limit_bytes)}: {said}"])
-    return PlannedPool(library)
+    _opened.append(PlannedPool(library, limit_bytes))
+    return _opened[-1]
+
+
+def opened_pool() -> PlannedPool | None:
+    """The planned pool of this process; None if there is none."""
+    return _opened[-1] if _opened else None
 
 
 def _ask_once() -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 from tfwave.errors import EnforcerError
 from tfwave.runtime.allocator import LIMIT, MB, POOL
+from tfwave.runtime.planned_pool import opened_pool
 
 _DEVICE = "CPU:0"
 
 
 def pool_limit() -> int:
-    """The bytes of the pool.
+    """The bytes of TensorFlow's own pool.
 
     Raises:
         EnforcerError: it was not set up before TensorFlow started.
@@ -21,6 +22,16 @@ def pool_limit() -> int:
         raise _not_set_up()
     _info()
     return int(limit) * MB
+
+
+def any_pool_limit() -> int:
+    """The bytes of the pool, be it TensorFlow's own or a planned one.
+
+    Raises:
+        EnforcerError: neither was set up before TensorFlow started.
+    """
+    planned = opened_pool()
+    return pool_limit() if planned is None else planned.limit_bytes
 
 
 def pool_in_use() -> int:

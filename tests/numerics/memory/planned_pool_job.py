@@ -17,20 +17,28 @@ from tfwave.bundle.bundle import load_bundle
 from tfwave.capture.session import capture_session
 from tfwave.colocate import planned_pool
 from tfwave.errors import EnforcerError
+from tfwave.fitting.function import fit_memory
+from tfwave.offload.captured import captured_step
 from tfwave.offload.placed import placed_section
+from tfwave.offload.question import Question
+from tfwave.passes.text import parse_pipeline
 from tfwave.plan.io import load_plan, save_plan
-from tfwave.plan.memory import Memory, Place
+from tfwave.plan.memory import METHODS, Memory, Place
 from tfwave.plan.plan import Plan
+from tfwave.runtime.live.install import install
 from tfwave.runtime.planned_pool import PlannedPool
+from tfwave.runtime.stash import load_stash_ops
 
 LIMIT = "192MiB"
+SHARE = 0.7
+"""Of what a step holds as it is: so much it may hold, fitted."""
 BATCH, WIDTH, LAYERS, STEPS = 4096, 128, 6, 4
 
 
 class Trained:
-    """A small perceptron in a session of one thread."""
+    """A small perceptron in a session, by default of one thread."""
 
-    def __init__(self, tf: Any, scope: str, threads: int = 1) -> None:
+    def __init__(self, tf: Any, scope: str, threads: int = 1, *, optimizer: bool = True) -> None:
         v1 = tf.compat.v1
         self.graph = tf.Graph()
         with self.graph.as_default(), v1.name_scope(scope):
@@ -46,11 +54,18 @@ class Trained:
         config = v1.ConfigProto(
             inter_op_parallelism_threads=threads, intra_op_parallelism_threads=1, use_per_session_threads=True
         )
+        if not optimizer:
+            config.graph_options.rewrite_options.disable_meta_optimizer = True
+            config.graph_options.optimizer_options.opt_level = -1
         self.session = v1.Session(graph=self.graph, config=config)
 
     def run(self) -> list[str]:
         """Losses and weights of some steps from the beginning, bit for bit."""
         self.session.run(self.reset)
+        return self.train_on()
+
+    def train_on(self) -> list[str]:
+        """The same from where it is."""
         losses = [self.session.run([self.loss, self.train])[0] for _ in range(STEPS)]
         return [loss.tobytes().hex() for loss in losses] + [
             self.session.run(self.weights).tobytes().hex()[:4096]
@@ -82,6 +97,9 @@ def main(folder: Path) -> None:
     found["held"] = _held(pool, tf, plan.memory)
     pool.remove()
     found["removed"] = _told(pool, lambda: here.run() == want)
+    pool.remove()
+    found["fitted"] = _fitted(pool, tf, folder)
+    found["live"] = _live(pool, tf)
     sys.stdout.write(json.dumps(found) + "\n")
 
 
@@ -101,6 +119,67 @@ def _at_once(tf: Any, want: list[str]) -> bool:
 def _all_in_one_place(memory: Memory) -> Plan:
     """A wrong plan."""
     return Plan(memory=replace(memory, places=tuple(replace(place, offset=0) for place in memory.places)))
+
+
+def _fitted(pool: PlannedPool, tf: Any, folder: Path) -> dict[str, Any]:
+    """A step that is made to fit, and lies as planned; TensorFlow's optimizer is off, and ops run side by side."""
+    made, again = (Trained(tf, "fitted", threads=2, optimizer=False) for _ in range(2))
+    want = made.run()
+    with capture_session(made.session, out=folder / "plain", steps=2, warmup=1):
+        for _ in range(3):
+            made.session.run([made.loss, made.train])
+    captured = captured_step(load_bundle(folder / "plain"))
+    limit = round(SHARE * captured.found.peak)
+    plan = Question(captured, None, limit, places=True).plan()
+    load_stash_ops()
+    with install(again.session, parse_pipeline("fit_memory", plan)):
+        again.session.run(again.reset)
+        pool.install(plan)
+        found = _told(pool, lambda: again.train_on() == want)
+    pool.remove()
+    assert plan.memory is not None
+    away = {method: len(plan.memory.away(method)) for method in METHODS}
+    promised = plan.memory.peak_bytes
+    return found | {"limit": limit, "promised": promised, "resident": captured.step.resident, "away": away}
+
+
+def _live(pool: PlannedPool, tf: Any) -> dict[str, Any]:
+    """A `tf.function` that is made to fit: the process's pool is a planned one, so it lies as planned."""
+    rows = [tf.random.stateless_normal([BATCH - count, WIDTH], seed=[1, 2]) for count in (0, 0, 512, 0)]
+    before = _in_use(tf)["current"]
+    plain = _function(tf)
+    tf.config.experimental.reset_memory_stats("CPU:0")
+    want = [plain(batch).numpy().tobytes() for batch in rows]
+    limit = before + round(SHARE * (_in_use(tf)["peak"] - before))
+    fitted = fit_memory(_function(tf), limit)
+    found = _told(pool, lambda: [fitted(batch).numpy().tobytes() for batch in rows] == want)
+    plans = [plan.memory for plan in fitted.plans.values() if plan.memory is not None]
+    promised = max(plan.peak_bytes for plan in plans)
+    return found | {"limit": limit, "promised": promised, "away": [len(plan.tensors) for plan in plans]}
+
+
+def _in_use(tf: Any) -> Any:
+    return tf.config.experimental.get_memory_info("CPU:0")
+
+
+def _function(tf: Any) -> Any:
+    """A training step of a small perceptron."""
+    weights = [
+        tf.Variable(tf.random.stateless_normal([WIDTH, WIDTH], seed=[layer, 3]) * WIDTH**-0.5)
+        for layer in range(LAYERS)
+    ]
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            for each in weights:
+                x = tf.nn.gelu(x @ each)
+            loss = tf.reduce_mean(x * x)
+        for each, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            each.assign_sub(0.5 * gradient)
+        return loss
+
+    return step
 
 
 def _held(pool: PlannedPool, tf: Any, memory: Memory) -> dict[str, Any]:

@@ -73,3 +73,25 @@ def test_a_region_beyond_the_pool_is_refused(told: dict[str, Any]) -> None:
 def test_without_a_plan_all_lies_elsewhere(told: dict[str, Any]) -> None:
     assert told["removed"]["equal"]
     assert told["removed"]["region"] == 0
+
+
+def test_a_fitted_step_lies_where_the_plan_says(told: dict[str, Any]) -> None:
+    """Whichever of its ops is done first: nothing finds its place taken, and no more is held than promised."""
+    fitted = told["fitted"]
+    assert fitted["equal"]
+    assert fitted["conflicts"] == 0
+    assert fitted["share"] > 0.98
+    assert any(fitted["away"].values())
+    assert fitted["resident"] + fitted["pool"] <= fitted["promised"] <= fitted["limit"]
+
+
+def test_a_function_that_is_made_to_fit_lies_as_planned_by_itself(told: dict[str, Any]) -> None:
+    """Batches of two shapes in turn have a plan each."""
+    live = told["live"]
+    assert live["equal"]
+    assert live["conflicts"] == 0
+    assert live["share"] > 0.98
+    assert len(live["away"]) == 2
+    assert max(live["away"]) > 0
+    assert live["region"] <= live["pool"] <= 1.02 * live["region"]
+    assert live["promised"] <= live["limit"]

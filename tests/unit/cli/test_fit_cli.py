@@ -81,6 +81,23 @@ def test_it_says_how_the_step_fits_and_writes_the_plan(
     assert "predicted: peak" in " ".join(tfwave("inspect", "--plan", plan).out.split())
 
 
+def test_with_placement_it_says_where_all_lies(tfwave: Command, captured: Path, tmp_path: Path) -> None:
+    """Nothing of the memory is lost between buffers, so less of it does."""
+    plan = tmp_path / "plan.json"
+    ran = tfwave("fit", captured, "--memory", "26MiB", "--placement", "-o", plan)
+    assert (ran.code, ran.err) == (0, "")
+    assert tfwave("fit", captured, "--memory", "26MiB").code == 1
+    memory = load_plan(plan).memory
+    assert memory is not None
+    assert memory.tensors
+    assert memory.region_bytes < memory.peak_bytes <= 26 * MIB
+    added = {f"{name.partition(':')[0]}" for tensor in memory.tensors for name in tensor.names}
+    assert added & {place.op.partition("/")[0] for place in memory.places if "/" in place.op}
+    assert set(memory.apart) <= {place.op for place in memory.places}
+    shown = " ".join(tfwave("inspect", "--plan", plan).out.split())
+    assert f"{len(memory.places)} places" in shown
+
+
 def test_json_is_the_same_each_time(tfwave: Command, captured: Path) -> None:
     ran = tfwave("fit", captured, "--memory", "34MiB", "--json")
     assert (ran.code, ran.err) == (0, "")

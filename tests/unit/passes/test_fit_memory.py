@@ -10,13 +10,13 @@ from grappler_passes.in_order import InOrder
 from grappler_passes.offload import Offload
 from grappler_passes.recompute import Recompute
 from tests.rewrites import check_rewrite
-from tests.unit.passes.fitted import AGAIN, STASHED, plan, step
+from tests.unit.passes.fitted import AGAIN, MOVING, STASHED, plan, step
 from tfwave.errors import PassError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.base import PassResult
 from tfwave.passes.text import parse_pipeline
-from tfwave.plan.memory import AwayTensor
+from tfwave.plan.memory import AwayTensor, Place
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32, DT_VARIANT, GraphDef, NodeDef
@@ -195,6 +195,45 @@ def test_all_at_once_is_all_one_after_the_other() -> None:
 
 def wired(result: PassResult) -> dict[str, tuple[str, list[str]]]:
     return {each.name: (each.op, sorted(each.input)) for each in result.item.graph.node}
+
+
+def placed(made: Plan, apart: Sequence[str] = (), swapped: Sequence[str] = ()) -> Plan:
+    """The plan with a place for each op that is to keep apart."""
+    assert made.memory is not None
+    places = tuple(Place(name, 0, 256) for name in apart)
+    memory = replace(made.memory, places=places, region_bytes=256, apart=tuple(apart), swapped=tuple(swapped))
+    return Plan(memory=memory)
+
+
+def test_ops_with_a_place_of_their_own_go_on_in_no_other() -> None:
+    apart = ("a", "loss", "read", "a/again_0", "b/host_0", "view")
+    result = check_rewrite(FitMemory(placed(plan(AGAIN, STASHED), apart)), step())
+    kept = {name: list(node(result, name).attr["_scoped_allocator"].list.i) for name in apart}
+    assert kept == {name: [0, 0] if name in {"a", "loss", "a/again_0"} else [] for name in apart}
+
+
+def test_an_op_that_has_its_allocator_keeps_it() -> None:
+    item = edited("loss", op="Sqrt")
+    (loss,) = (each for each in item.graph.node if each.name == "loss")
+    loss.attr["_scoped_allocator"].list.i.extend([0, 7])
+    result = check_rewrite(FitMemory(placed(plan(AGAIN, STASHED, item=item), ["loss"])), item)
+    assert list(node(result, "loss").attr["_scoped_allocator"].list.i) == [0, 7]
+
+
+@pytest.mark.parametrize("tensors", [(), (AGAIN, STASHED)])
+def test_inputs_change_places_once_and_before_ops_are_cloned(tensors: Sequence[AwayTensor]) -> None:
+    """Also where nothing is away, and so nothing is added."""
+    made = placed(plan(*tensors, chained=() if not tensors else MOVING), swapped=("a", "g"))
+    result = check_rewrite(FitMemory(made), step())
+    assert inputs(result, "a")[:2] == ["read", "x"]
+    assert inputs(result, "g")[:2] == ["b/host_0" if tensors else "b", "da"]
+    if tensors:
+        assert inputs(result, "a/again_0") == ["read", "x/again_0"]
+
+
+def test_what_has_no_two_inputs_is_not_swapped() -> None:
+    with pytest.raises(PassError, match="node 'loss' has no two inputs to swap: make a plan of this graph"):
+        FitMemory(placed(plan(AGAIN), swapped=["loss"]))(step())
 
 
 @pytest.mark.parametrize("name", ["in_order", "recompute", "offload", "fit_memory"])

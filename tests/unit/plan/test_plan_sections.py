@@ -51,7 +51,10 @@ def memory() -> Memory:
             ("b:0", "c:0"), 9, "recompute", after="c", gone="d", back="f", wanted="f", again=("b", "c")
         ),
     )
-    places = (Place("a", 256, 256), Place("a", 0, 256), Place("f", 0, 512))
+    places = (
+        *(Place("a", 256, 256), Place("a", 0, 256, is_scratch=True), Place("f", 0, 512)),
+        *(Place("a/host_0", 0, 256), Place("c/again_0", 256, 256)),
+    )
     return Memory(
         graph_print(CHAIN),
         1000,
@@ -66,6 +69,8 @@ def memory() -> Memory:
         beside=(0, 1, 1),
         places=places,
         region_bytes=512,
+        apart=("f", "c/again_0"),
+        swapped=("e",),
     )
 
 
@@ -215,6 +220,16 @@ def test_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
         (
             lambda d: d["memory"]["places"][0].update(op="z"),
             "a place for the op 'z', which is not in its order",
+        ),
+        (
+            lambda d: d["memory"]["places"][3].update(op="b/host_0"),
+            "for the op 'b/host_0', which is not in its",
+        ),
+        (lambda d: d["memory"]["places"][4].update(op="d/again_0"), "and brings nothing back"),
+        (lambda d: d["memory"].update(apart=["b"]), "keeps the op 'b' apart, and has no place for it"),
+        (
+            lambda d: d["memory"].update(swapped=["z"]),
+            "swaps the inputs of the op 'z', which is not in its order",
         ),
         (lambda d: d["memory"]["places"][0].update(bytes=0), "place of 0 bytes at 256 for the op 'a'"),
         (lambda d: d["memory"]["places"][0].update(offset=-256), "place of 256 bytes at -256"),

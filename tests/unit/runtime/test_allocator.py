@@ -224,4 +224,4 @@ def test_a_planned_pool_comes_before_tensorflow_and_in_place_of_its_own(
 
 def test_a_plan_without_places_is_not_installed() -> None:
     with pytest.raises(PlanError, match="the plan does not say where buffers lie"):
-        PlannedPool(None).install(Plan(placement=Placement(1)))
+        PlannedPool(None, 1).install(Plan(placement=Placement(1)))

@@ -1,7 +1,7 @@
 """When a step takes which bytes, and until when."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tfwave.memory.pool.pools import whole_pieces
 from tfwave.memory.pool.step import moments
@@ -17,17 +17,27 @@ class Life:
         bytes: whole pieces of TensorFlow's 256 bytes.
         born: the moment at which they are taken; moments are numbered, and in each one op begins or ends.
         dies: that from which on they are free; later than `born`.
+        also: nodes that take some of them in the meantime, one after the other.
+        is_scratch: are they scratch?
     """
 
     op: str
     bytes: int
     born: int
     dies: int
+    also: tuple[str, ...] = ()
+    is_scratch: bool = False
 
 
 def life(op: str, size: int, born: int, dies: int) -> Life:
     """One of so many bytes, rounded up; it lasts for a moment at least."""
     return Life(op, whole_pieces(size), born, max(dies, born + 1))
+
+
+def scratch_life(ops: Sequence[str], size: int, born: int, dies: int) -> Life:
+    """That of scratch, which ops take one after the other."""
+    op, *also = ops
+    return replace(life(op, size, born, dies), also=tuple(also), is_scratch=True)
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ def _traced(memory: StepMemory, beside: Beside) -> Iterator[Life]:
             yield life(ops[tensor.born].node, tensor.bytes, earliest(tensor.born), dies)
     for number, op in enumerate(ops):
         if op.scratch:
-            yield life(op.node, op.scratch, begins[number], ends[number])
+            yield scratch_life([op.node], op.scratch, begins[number], ends[number])
 
 
 def live_peak(lives: Sequence[Life]) -> int:

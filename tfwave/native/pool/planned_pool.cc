@@ -26,14 +26,17 @@ std::string Wrong(const PlannedPlace& place, int64_t region_bytes) {
 }  // namespace
 
 std::string PlannedPool::Install(const std::vector<PlannedPlace>& places, int64_t region_bytes) {
-  std::map<std::string, std::vector<Room>, std::less<>> found;
+  std::map<std::string, Rooms, std::less<>> found;
   for (const PlannedPlace& place : places) {
     if (const std::string wrong = Wrong(place, region_bytes); !wrong.empty()) return wrong;
-    found[place.op].push_back({place.offset, place.offset + place.bytes});
+    Rooms& rooms = found[place.op];
+    (place.is_scratch ? rooms.scratch : rooms.outputs).push_back({place.offset, place.offset + place.bytes});
   }
   for (auto& of_op : found) {
-    std::stable_sort(of_op.second.begin(), of_op.second.end(),
-                     [](const Room& a, const Room& b) { return a.end - a.offset < b.end - b.offset; });
+    for (std::vector<Room>* rooms : {&of_op.second.outputs, &of_op.second.scratch}) {
+      std::stable_sort(rooms->begin(), rooms->end(),
+                       [](const Room& a, const Room& b) { return a.end - a.offset < b.end - b.offset; });
+    }
   }
   const std::lock_guard<Mutex> lock(mutex_);
   if (!live_.empty()) return StillHeld(live_.size());
@@ -56,18 +59,17 @@ std::string PlannedPool::StillHeld(int64_t buffers) {
   return std::to_string(buffers) + " buffers of the plan before are still held: end its steps, and free what they gave";
 }
 
-int64_t PlannedPool::Take(std::string_view op, int64_t bytes) {
+int64_t PlannedPool::Take(std::string_view op, int64_t bytes, Use use) {
   const std::lock_guard<Mutex> lock(mutex_);
   if (!installed_) return kElsewhere;
   const int64_t size = Rounded(bytes);
-  const auto of_op = size < smallest_ ? places_.end() : places_.find(op);
   bool fits = false;
+  const auto of_op = size < smallest_ ? places_.end() : places_.find(op);
   if (of_op != places_.end()) {
-    for (const Room& place : of_op->second) {
-      if (place.end - place.offset < size) continue;
-      fits = true;
-      const int64_t offset = RoomIn(place, size);
-      if (offset == kElsewhere) continue;
+    const Rooms& rooms = of_op->second;
+    int64_t offset = RoomIn(use == Use::kOutput ? rooms.outputs : rooms.scratch, size, &fits);
+    if (offset == kElsewhere && use == Use::kTemporary) offset = RoomIn(rooms.outputs, size, &fits);
+    if (offset != kElsewhere) {
       live_.emplace(offset, offset + size);
       ++figures_.served, ++figures_.live;
       figures_.served_bytes += size, figures_.live_bytes += size;
@@ -99,6 +101,17 @@ int64_t PlannedPool::BytesAt(int64_t offset) const {
 PlannedPoolFigures PlannedPool::figures() const {
   const std::lock_guard<Mutex> lock(mutex_);
   return figures_;
+}
+
+// In the first of the places that has it; `fits` says then, and else, whether one is large enough.
+int64_t PlannedPool::RoomIn(const std::vector<Room>& places, int64_t bytes, bool* fits) const {
+  for (const Room& place : places) {
+    if (place.end - place.offset < bytes) continue;
+    *fits = true;
+    const int64_t offset = RoomIn(place, bytes);
+    if (offset != kElsewhere) return offset;
+  }
+  return kElsewhere;
 }
 
 // The first gap of a place between what is live there.

@@ -18,7 +18,11 @@ struct PlannedPlace {
   std::string op;
   int64_t offset;
   int64_t bytes;
+  bool is_scratch = false;
 };
+
+// What a buffer is asked for: an output, what an op may make an output of, or what it keeps to itself until it is done.
+enum class Use { kOutput, kTemporary, kScratch };
 
 // What was asked for since the plan was installed, in buffers and in bytes.
 struct PlannedPoolFigures {
@@ -42,9 +46,10 @@ class PlannedPool {
   int64_t Remove();
   static std::string StillHeld(int64_t buffers);
 
-  // Where so many bytes (1 or more) for an op lie, or kElsewhere. Of its places that have room the smallest is taken,
-  // of equals the first. What is smaller than all places has none: it must not lie in the way of what is large.
-  int64_t Take(std::string_view op, int64_t bytes);
+  // Where so many bytes (1 or more) for an op lie, or kElsewhere. Of its places for such a use that have room the
+  // smallest is taken, of equals the first; what is temporary lies where scratch does, or else where outputs do. What
+  // is smaller than all places has none: it must not lie in the way of what is large.
+  int64_t Take(std::string_view op, int64_t bytes, Use use = Use::kOutput);
   // Takes a buffer back. Returns whether the region is free, and no plan installed.
   bool Give(int64_t offset);
 
@@ -57,13 +62,19 @@ class PlannedPool {
     int64_t end;
   };
 
+  struct Rooms {  // by size, then in the order of the plan
+    std::vector<Room> outputs;
+    std::vector<Room> scratch;
+  };
+
+  int64_t RoomIn(const std::vector<Room>& places, int64_t bytes, bool* fits) const;
   int64_t RoomIn(const Room& place, int64_t bytes) const;
 
   mutable Mutex mutex_;
   bool installed_ = false;
-  std::map<std::string, std::vector<Room>, std::less<>> places_;  // by size, then in the order of the plan
-  int64_t smallest_ = 0;  // place
-  std::map<int64_t, int64_t> live_;                               // from the begin of a buffer to its end
+  std::map<std::string, Rooms, std::less<>> places_;  // of each op
+  int64_t smallest_ = 0;                              // place
+  std::map<int64_t, int64_t> live_;                   // from the begin of a buffer to its end
   PlannedPoolFigures figures_;
 };
 

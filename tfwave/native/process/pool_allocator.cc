@@ -45,6 +45,12 @@ tensorflow::BFCAllocator::Options OneRegion(int64_t limit) {
 [[maybe_unused]] std::string_view Named(const char* op) { return op == nullptr ? std::string_view() : op; }
 [[maybe_unused]] std::string_view Named(absl::string_view op) { return {op.data(), op.size()}; }
 
+// A kernel says what it asks for (`allocate_output`, `allocate_temp`); what it calls to compute says nothing.
+Use UseOf(std::string_view region) {
+  if (region == "output") return Use::kOutput;
+  return region == "temp" ? Use::kTemporary : Use::kScratch;
+}
+
 }  // namespace
 
 PoolAllocator::PoolAllocator(int64_t limit)
@@ -136,7 +142,8 @@ bool PoolAllocator::IsPlanned(const void* pointer) const {
 void* PoolAllocator::TakePlanned(size_t alignment, size_t bytes) {
   if (alignment > static_cast<size_t>(PlannedPool::kAlignment)) return nullptr;
   const auto& annotation = tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation();
-  const int64_t offset = planned_.Take(Named(annotation.pending_op_name), bytes);
+  const int64_t offset =
+      planned_.Take(Named(annotation.pending_op_name), bytes, UseOf(Named(annotation.pending_region_type)));
   if (offset == PlannedPool::kElsewhere) return nullptr;
   Count(planned_.BytesAt(offset), 0);
   return region_.load()->begin + offset;

@@ -55,7 +55,7 @@ int32_t tfwave_pool_install(const tfwave_pool_place* places, int64_t count, int6
     if (pool.load() == nullptr) return kNotOpen;
     std::vector<tfwave::PlannedPlace> planned;
     for (const tfwave_pool_place* place = places; place != places + count; ++place) {
-      planned.push_back({place->op, place->offset, place->bytes});
+      planned.push_back({place->op, place->offset, place->bytes, place->is_scratch != 0});
     }
     return pool.load()->Install(planned, region_bytes);
   });

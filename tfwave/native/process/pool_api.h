@@ -10,6 +10,7 @@ struct tfwave_pool_place {
   const char* op;
   int64_t offset;
   int64_t bytes;
+  int64_t is_scratch;
 };
 
 struct tfwave_pool_counters {

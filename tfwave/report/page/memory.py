@@ -15,10 +15,10 @@ from tfwave.graph.verify import verify
 from tfwave.memory.pool.lives import Life
 from tfwave.memory.step import StepMemory
 from tfwave.offload.captured import captured_step
-from tfwave.offload.placed import planned_lives
+from tfwave.offload.planned import planned_lives
 from tfwave.plan.fingerprint import first_difference
 from tfwave.plan.groups import Groups
-from tfwave.plan.memory import Memory
+from tfwave.plan.memory import METHODS, Memory
 from tfwave.plan.plan import Plan
 from tfwave.plan.waves import Waves
 from tfwave.report.page.facts import Section, Table
@@ -169,7 +169,8 @@ def _planned_view(bundle: Bundle, device: str, fitted: Memory) -> View:
     """Op after op; what comes back from where it was away has a band of its own."""
     step = captured_step(bundle, device).step
     lives = planned_lives(step, fitted)
-    back = {tensor.back: tensor.names[0] for tensor in fitted.tensors}
+    labelled = [each for method in METHODS for each in fitted.labelled(method)]
+    back = {label: tensor.names[0] for label, tensor in labelled}
     bands = [
         Band(
             life.op,
@@ -177,8 +178,8 @@ def _planned_view(bundle: Bundle, device: str, fitted: Memory) -> View:
             life.born / 2,
             life.dies / 2,
             life.op,
-            f"comes back before it: {back[life.op]}"
-            if life.op in back
+            f"for {back[label]}, which comes back"
+            if (label := life.op.rpartition("/")[2]) in back
             else fitted.order[(life.dies - 1) // 2],
         )
         for life in lives

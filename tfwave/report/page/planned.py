@@ -65,8 +65,13 @@ def _memory_settings(plan: Plan) -> list[tuple[str, str, str]]:
         f"{in_words(memory.peak_bytes)}, {milliseconds(memory.seconds)} a step "
         f"({milliseconds(memory.plain_seconds)} as it is)"
     )
-    how = "tfwave.colocate.planned_pool" if memory.places else "the pass fit_memory, or tfwave.fit_memory"
-    return [("memory of a step", said, how)]
+    ways = {
+        "the pass fit_memory, or tfwave.fit_memory": bool(memory.chained) or not memory.places,
+        "tfwave.colocate.planned_pool": bool(memory.places),
+    }
+    return [
+        ("memory of a step", said, "; in a pool of ".join(way for way, is_taken in ways.items() if is_taken))
+    ]
 
 
 def _other_settings(plan: Plan) -> list[tuple[str, str, str]]:

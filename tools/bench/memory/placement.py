@@ -104,7 +104,7 @@ def replayed(bundle: Any, captured: Any, plan: Any) -> dict[str, Any]:
     from tfwave.bundle.memory import captured_memory
     from tfwave.memory.pool.compared import compare
     from tfwave.memory.pool.lives import traced_lives
-    from tfwave.offload.placed import planned_lives
+    from tfwave.offload.planned import planned_lives
 
     steps = {
         "plain": traced_lives(captured_memory(bundle).memory),

@@ -49,6 +49,18 @@ void TheSmallestPlaceWithRoomIsTaken() {
   CHECK(pool.Take("a", 3 * kPiece) == kElsewhere && pool.Take("a", 2 * kPiece) == scratch);
 }
 
+void ScratchAndOutputsHavePlacesOfTheirOwn() {
+  PlannedPool pool;
+  const int64_t scratch = 2 * kPiece;
+  CHECK(pool.Install({{"a", 0, 2 * kPiece}, {"a", scratch, kPiece, true}}, 3 * kPiece).empty());
+  CHECK(pool.Take("a", kPiece, Use::kOutput) == 0 && pool.Take("a", kPiece, Use::kScratch) == scratch);
+  CHECK(pool.Take("a", kPiece, Use::kScratch) == kElsewhere && pool.figures().conflicts == 1);
+  CHECK(pool.Take("a", 2 * kPiece, Use::kScratch) == kElsewhere && pool.figures().unknown == 1);
+  CHECK(pool.Take("a", kPiece, Use::kTemporary) == kPiece);  // it may become an output
+  pool.Give(scratch);
+  CHECK(pool.Take("a", kPiece, Use::kOutput) == kElsewhere && pool.Take("a", kPiece, Use::kTemporary) == scratch);
+}
+
 void WhatIsSmallerThanAllPlacesLiesElsewhere() {
   PlannedPool pool;
   CHECK(pool.Install({{"a", 0, 2 * kPiece}}, 2 * kPiece).empty());
@@ -165,6 +177,7 @@ int main() {
   EachOpHasItsOwnPlaces();
   WhatIsLiveIsNeverGivenAgain();
   TheSmallestPlaceWithRoomIsTaken();
+  ScratchAndOutputsHavePlacesOfTheirOwn();
   WhatIsSmallerThanAllPlacesLiesElsewhere();
   APlanThatCannotBeIsRefused();
   ItAgreesWithAMapOfPieces();
