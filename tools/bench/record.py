@@ -19,6 +19,7 @@ tools/bench/record.py burst_planner        burst plans beside all that there are
 tools/bench/record.py background           a training on what others leave: minutes, and a quiet machine
 tools/bench/record.py background_jobs      the same as a job of a pool: minutes, and a quiet machine
 tools/bench/record.py largest_batch        the largest batches in a 512 MB pool, made to fit: hours, and quiet
+tools/bench/record.py fitted_beside_plain  larger batches in that pool beside plain ones: an hour, and quiet
 tools/bench/record.py fit_promises         verdicts of tfwave fit against what runs: an hour, and quiet
 tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
 tools/bench/record.py table1               the models of TicTac's Table 1 on such links: three hours
@@ -200,7 +201,28 @@ RECORDS: dict[str, Sequence[list[str]]] = {
         for model in FITTED_MODELS
         for way in WAYS
     ],
-    "fit_promises": [["memory/fit_promises.py", "--model", model, "--out", "."] for model in FITTED_MODELS],
+    "fitted_beside_plain": [
+        [
+            *(
+                "memory/largest_batch.py",
+                "--model",
+                model,
+                "--way",
+                "placed",
+                "--pool",
+                "512",
+                "--batch",
+                batch,
+            ),
+            *("--plain", plain, "--repeats", "5", "--steps", "50", "--out", "."),
+        ]
+        for model, batch, plain in (("bert", "408", "68"), ("resnet", "216", "72"), ("vgg", "960", "736"))
+    ],
+    "fit_promises": [
+        ["memory/fit_promises.py", "--model", model, *placement, "--out", "."]
+        for placement in ([], ["--placement"])
+        for model in FITTED_MODELS
+    ],
     "merged": [["memory/merged.py", "--limit", "216MiB", "--job", "resnet=16", "--job", "bert=24", "--json"]],
     "tick_tock": [
         ["memory/tick_tock.py", "--parts", "offset", "auto"],

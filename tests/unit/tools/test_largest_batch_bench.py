@@ -10,29 +10,32 @@ from tests.unit.cli.test_fit_cli import training
 from tfwave.memory.slots import limit_for, room
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import least_limit
-from tfwave.offload.layout import Layout, Method
+from tfwave.offload.layout import Layout
+from tfwave.plan.memory import OFFLOAD, RECOMPUTE
 from tools.bench.memory.fit_promises import drawn, promises
-from tools.bench.memory.fitted_modes import MODELS, PLANNED, WAYS
+from tools.bench.memory.fitted_modes import MODELS, PLACED, PLANNED, WAYS
 from tools.bench.memory.largest_batch import FITTINGS
 from tools.bench.record import RECORDS
 
 
 def test_each_way_does_only_what_it_is_called() -> None:
-    used: dict[str, set[Method]] = {way: set() for way in FITTINGS}
+    used: dict[str, set[str]] = {way: set() for way in FITTINGS}
     captured = captured_step(training(8))
     for seed in range(8):
         step = whole_pieces(random_step(Random(seed), 10))
         least, most = least_limit(step), Layout.of(step, tuple(range(len(step.ops))), 3).peak
         limit = limit_for((least + most) // 2, 2)
         for way, fitting in FITTINGS.items():
-            for fit in fitting(replace(captured, step=step), limit):
-                assert fit.forecast.peak <= room(limit, 2 if way == "both" else 1)
-                used[way] |= {move.method for move in fit.forecast.moves}
+            for memory in fitting(replace(captured, step=step), limit):
+                assert memory.peak_bytes <= room(limit, 2 if way == "both" else 1)
+                assert bool(memory.places) == (way == PLACED)
+                used[way] |= {tensor.method for tensor in memory.tensors}
+    assert used.pop(PLACED) <= used["both"]
     assert used == {
         "order": set(),
-        "offload": {Method.OFFLOAD},
-        "recompute": {Method.RECOMPUTE},
-        "both": {Method.OFFLOAD, Method.RECOMPUTE},
+        "offload": {OFFLOAD},
+        "recompute": {RECOMPUTE},
+        "both": {OFFLOAD, RECOMPUTE},
     }
 
 
@@ -41,7 +44,7 @@ def test_what_takes_hours_is_recorded_in_pieces() -> None:
     assert set(FITTINGS) == set(PLANNED)
     pieces = {(command[2], command[4]) for command in RECORDS["largest_batch"]}
     assert pieces == {(model, way) for model in MODELS for way in WAYS}
-    assert [command[2] for command in RECORDS["fit_promises"]] == list(MODELS)
+    assert [command[2] for command in RECORDS["fit_promises"]] == 2 * list(MODELS)
 
 
 def test_promises_are_counted() -> None:

@@ -8,6 +8,7 @@ where it was stopped.
 
     tools/bench/memory/fit_promises.py --out fit_promises                          60 cases
     tools/bench/memory/fit_promises.py --out fit_promises --model bert --cases 2   two of them
+    tools/bench/memory/fit_promises.py --out fit_promises --placement              in planned pools
 """
 
 import argparse
@@ -18,6 +19,7 @@ import statistics
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from tfwave.offload.fit import Fit, Policy
 from tfwave.offload.forecast import forecast
 from tfwave.offload.layout import Layout, Method
 from tfwave.offload.orders import lean_order
+from tfwave.offload.placing import with_places
 from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
 from tfwave.passes.text import parse_pipeline
@@ -40,8 +43,8 @@ from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
 from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
+from tools.bench.memory import fitted_task, placed_task
 from tools.bench.memory.fitted_modes import MODELS
-from tools.bench.memory.fitted_task import MODULE
 from tools.bench.memory.limited import LARGE_POOL, Log, Pools, Program, open_pools, outcome_of, run_steps
 from tools.bench.memory.limited_models import LOSS, RESET, TRAIN
 
@@ -71,18 +74,21 @@ def promises(cases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def measured(pools: Pools, model: str, batch: int, share: float) -> dict[str, Any]:
+def measured(pools: Pools, model: str, batch: int, share: float, placement: bool) -> dict[str, Any]:
     """The verdict of one case, and what came of it."""
     profile = pools.profile(model, batch)
     captured = captured_step(load_bundle(profile / "bundle"))
     limit = round(share * captured.found.peak)
-    question = Question(captured, None, limit)
+    question = Question(captured, None, limit, places=placement)
     case = {"model": model, "batch": batch, "share": share, "limit": limit, "fits": question.fit is not None}
-    memory = question.section or _least(captured)
+    memory = question.section or _least(captured, placement)
     graph = pools.graph(model, batch)
-    fitted = parse_pipeline("fit_memory", Plan(memory=memory))(GraphItem(graph)).item.graph
+    plan = Plan(memory=memory)
+    fitted = _program(parse_pipeline("fit_memory", plan)(GraphItem(graph)).item.graph)
+    if placement:
+        fitted = replace(fitted, module=placed_task.MODULE, plan=plan)
     try:
-        pairs = _ran(pools, (limit, fitted), (LARGE_POOL, graph))
+        pairs = _ran(pools, (limit, fitted), (LARGE_POOL, _program(graph)))
     except EnforcerError as error:
         return case | {"outcome": outcome_of(error), "right": not case["fits"]}
     outcome = "ok" if all(made["losses"] == plain["losses"] for made, plain in pairs) else "other losses"
@@ -97,23 +103,23 @@ def measured(pools: Pools, model: str, batch: int, share: float) -> dict[str, An
     return case | {"promised": memory.seconds / memory.plain_seconds - 1, "measured": slower}
 
 
-def _ran(pools: Pools, *programs: tuple[int, GraphDef]) -> list[list[dict[str, Any]]]:
+def _program(graph: GraphDef) -> Program:
+    return Program(graph, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), fitted_task.MODULE)
+
+
+def _ran(pools: Pools, *programs: tuple[int, Program]) -> list[list[dict[str, Any]]]:
     """A step of each, again and again."""
     with ExitStack() as running:
-        tasks = [
-            running.enter_context(
-                pools.running(limit, Program(graph, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), MODULE))
-            )
-            for limit, graph in programs
-        ]
+        tasks = [running.enter_context(pools.running(limit, program)) for limit, program in programs]
         return [[run_steps(task, 1) for task in tasks] for _ in range(STEPS)]
 
 
-def _least(captured: CapturedStep) -> Memory:
+def _least(captured: CapturedStep, placement: bool) -> Memory:
     """All away."""
     choice = Choice.all_of(Layout.of(captured.step, lean_order(captured.step), 0), Method.OFFLOAD)
-    fit = Fit(Policy.GREEDY, forecast(choice, choice.peak), 1.0, 0.0, 0.0, "")
-    return memory_section(fit, graph_print(captured.view), choice.peak, choice.peak)
+    fit = Fit(Policy.GREEDY, forecast(choice, choice.peak, 0), 1.0, 0.0, 0.0, "")
+    memory = memory_section(fit, graph_print(captured.view), LARGE_POOL, choice.peak)
+    return with_places(captured.step, memory) if placement else memory
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -125,6 +131,7 @@ def main(arguments: Sequence[str]) -> None:
         "--model", action="append", choices=MODELS, help="all of them, if nothing says otherwise"
     )
     parser.add_argument("--cases", type=int, default=CASES, help="of each model")
+    parser.add_argument("--placement", action="store_true", help="with places, in a planned pool")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -134,7 +141,7 @@ def main(arguments: Sequence[str]) -> None:
     with open_pools(given.out) as pools:
         for key in wanted:
             if key not in known:
-                known[key] = measured(pools, *key)
+                known[key] = measured(pools, *key, given.placement)
                 log.add(known[key])
                 print(json.dumps(known[key]), file=sys.stderr, flush=True)
     print(json.dumps(promises(known[key] for key in wanted) | {"each": [known[key] for key in wanted]}))

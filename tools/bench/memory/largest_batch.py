@@ -1,15 +1,20 @@
 """The largest batch of a training step in a limited pool: plain, made to fit, and by what TensorFlow offers.
 
-The ways: `plain`; `both` by what `tfwave fit` plans for the same batch, captured in a large pool; `order`,
-`offload`, `recompute` by a plan that takes nothing else; `halved`, the batch in two halves with one update;
-`grappler`, TensorFlow's own memory optimizer; `recompute_grad`, its function of that name around each block, by
-hand. A trial is a process of its own. The batch is searched with trials of a few steps; it counts if --repeats
-trials of --steps steps run, else the one below is tried. The first steps of a plan must give the losses of plain
-ones. Grappler, but in its own way, and oneDNN are off. Trials are in --out/trials.jsonl: a run goes on where it was
-stopped.
+The ways: `plain`; `both` by what `tfwave fit` plans for the same batch, captured in a large pool; `placed`
+likewise with --placement, in a planned pool; `order`, `offload`, `recompute` by a plan that takes nothing else;
+`halved`, the batch in two halves with one update; `grappler`, TensorFlow's own memory optimizer; `recompute_grad`,
+its function of that name around each block, by hand. A trial is a process of its own. The batch is searched with
+trials of a few steps; it counts if --repeats trials of --steps steps run, else the one below is tried. The first
+steps of a plan must give the losses of plain ones. Grappler, but in its own way, and oneDNN are off. Trials are in
+--out/trials.jsonl: a run goes on where it was stopped.
+
+With --batch and --plain it is not searched: each step of so many samples is followed by a plain one of so many, in
+a pool as large.
 
     tools/bench/memory/largest_batch.py --model resnet --model vgg --model bert --model inception --model unet \
         --model lstm --pool 512 --out largest_batch
+    tools/bench/memory/largest_batch.py --model bert --way placed --batch 408 --plain 68 --repeats 5 --steps 50 \
+        --out largest_batch
 """
 
 import argparse
@@ -21,6 +26,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +51,11 @@ from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.memory import Memory
 from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
-from tools.bench.memory import fitted_task, grappler_task, limited_task, recompute_task
-from tools.bench.memory.fitted_modes import PLANNED, WAYS
+from tools.bench.memory import fitted_task, grappler_task, limited_task, placed_task, recompute_task
+from tools.bench.memory.fitted_modes import PLACED, WAYS
 from tools.bench.memory.limited import STEPS, Log, Pools, Program, largest, open_pools, outcome_of, run_steps
 from tools.bench.memory.limited_models import HALVED, LOSS, RESET, TRAIN
 
@@ -59,8 +66,8 @@ JOBS = (1, 2)
 
 _CASE = ("limit", "steps", "model", "way", "batch", "repeat")
 
-Fitting = Callable[[CapturedStep, int], Iterator[Fit]]
-"""Fits of a step into a pool of so many bytes, of which the first that runs counts."""
+Fitting = Callable[[CapturedStep, int], Iterator[Memory]]
+"""Plans of a step for a pool of so many bytes, of which the first that runs counts."""
 
 
 def _tried(step: TrainingStep, limit: int, way: str) -> Iterator[Fit]:
@@ -80,21 +87,25 @@ def _tried(step: TrainingStep, limit: int, way: str) -> Iterator[Fit]:
 
 
 def _only(way: str) -> Fitting:
-    def fits(captured: CapturedStep, limit: int) -> Iterator[Fit]:
+    def planned(captured: CapturedStep, limit: int) -> Iterator[Memory]:
         for jobs in JOBS:
             fit = min(_tried(captured.step, room(limit, jobs), way), key=lambda fit: fit.cost, default=None)
             if fit is not None:
-                yield fit
+                yield memory_section(fit, graph_print(captured.view), limit, limit)
 
-    return fits
-
-
-def _both(captured: CapturedStep, limit: int) -> Iterator[Fit]:
-    fit = Question(captured, None, limit).fit
-    return iter(() if fit is None else (fit,))
+    return planned
 
 
-FITTINGS: dict[str, Fitting] = {way: _only(way) for way in PLANNED if way != "both"} | {"both": _both}
+def _asked(places: bool) -> Fitting:
+    def planned(captured: CapturedStep, limit: int) -> Iterator[Memory]:
+        memory = Question(captured, None, limit, places=places).section
+        return iter(() if memory is None else (memory,))
+
+    return planned
+
+
+FITTINGS: dict[str, Fitting] = {way: _only(way) for way in ("order", "offload", "recompute")}
+FITTINGS |= {"both": _asked(places=False), PLACED: _asked(places=True)}
 
 
 @dataclass
@@ -127,6 +138,46 @@ class Work:
             return row
         trial = self.trial(model, way, batch, 0, self.steps)
         return row | {"seconds_each": statistics.median(trial["seconds"][1:]) / batch, "trial": trial}
+
+    def beside_plain(self, model: str, way: str, batch: int, plain: int) -> dict[str, Any]:
+        """A batch and a plain one step by step: seconds of a sample of each, and the median of the pairs' ratio."""
+        trials = [self._pairs(model, way, batch, plain, repeat) for repeat in range(self.repeats)]
+        row = {"model": model, "way": way, "batch": batch, "plain": plain}
+        if wrong := next((trial["outcome"] for trial in trials if trial["outcome"] != "ok"), None):
+            return row | {"outcome": wrong}
+        pairs = [
+            pair for trial in trials for pair in zip(trial["seconds"], trial["plain_seconds"], strict=True)
+        ]
+        ours, theirs = ([pair[place] / size for pair in pairs] for place, size in ((0, batch), (1, plain)))
+        return row | {
+            "outcome": "ok",
+            "over_plain": statistics.median(a / b for a, b in zip(ours, theirs, strict=True)),
+            "seconds_each": statistics.median(ours),
+            "plain_seconds_each": statistics.median(theirs),
+            "peak": max(trial["peak"] for trial in trials),
+            "trials": trials,
+        }
+
+    def _pairs(self, model: str, way: str, batch: int, plain: int, repeat: int) -> dict[str, Any]:
+        key = (self.limit, self.steps, model, f"{way} beside plain {plain}", batch, repeat)
+        if key not in self.made:
+            self.made[key] = dict(zip(_CASE, key, strict=True)) | self._run_pairs(model, way, batch, plain)
+            self._log.add(self.made[key])
+        return self.made[key]
+
+    def _run_pairs(self, model: str, way: str, batch: int, plain: int) -> dict[str, Any]:
+        """All but the first."""
+        (ours,), (theirs,) = self._processes(model, way, batch), self._processes(model, "plain", plain)
+        try:
+            with ours as task, theirs as other:
+                pairs = [(run_steps(task, 1), run_steps(other, 1)) for _ in range(self.steps)]
+        except EnforcerError as error:
+            return {"outcome": outcome_of(error)}
+        losses = [made["losses"][0][0] for made, _ in pairs]
+        same = all(a == b for a, b in zip(losses, self._plain_losses(model, batch), strict=False))
+        seconds, plain_seconds = ([pair[place]["seconds"][0] for pair in pairs[1:]] for place in (0, 1))
+        found = {"peak": pairs[-1][0]["peak"], "seconds": seconds, "plain_seconds": plain_seconds}
+        return {"outcome": "ok" if same else "other losses"} | found
 
     def trial(self, model: str, way: str, batch: int, repeat: int, steps: int) -> dict[str, Any]:
         """What came of it, now or before."""
@@ -164,10 +215,15 @@ class Work:
     def _programs(self, model: str, way: str, batch: int) -> Iterator[Program]:
         if way in FITTINGS:
             captured = captured_step(load_bundle(self.pools.profile(model, batch) / "bundle"))
-            for fit in FITTINGS[way](captured, self.limit):
-                plan = Plan(memory=memory_section(fit, graph_print(captured.view), self.limit, self.limit))
-                item = GraphItem(self.pools.graph(model, batch))
-                yield _program(parse_pipeline("fit_memory", plan)(item).item.graph, fitted_task.MODULE)
+            for memory in FITTINGS[way](captured, self.limit):
+                plan = Plan(memory=memory)
+                graph = parse_pipeline("fit_memory", plan)(
+                    GraphItem(self.pools.graph(model, batch))
+                ).item.graph
+                if memory.places:
+                    yield replace(_program(graph, placed_task.MODULE), plan=plan)
+                else:
+                    yield _program(graph, fitted_task.MODULE)
         elif way == "halved":
             yield _program(self.pools.graph(HALVED + model, batch), limited_task.MODULE)
         else:
@@ -192,6 +248,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--pool", type=int, default=512, metavar="MB")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=STEPS, help="of a trial")
+    parser.add_argument("--batch", type=int, help="with --plain: this one, in place of the largest")
+    parser.add_argument("--plain", type=int, help="with --batch: samples of the plain steps between")
     parser.add_argument("--sample", type=int, default=16, help="the batch from which the search is started")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
@@ -199,11 +257,15 @@ def main(arguments: Sequence[str]) -> None:
     limit = given.pool * 1_000_000
     with open_pools(given.out) as pools:
         work = Work(pools, limit, given.repeats, given.steps)
+        if given.batch and given.plain:
+            for model, way in product(given.model, given.way or WAYS):
+                print(json.dumps(work.beside_plain(model, way, given.batch, given.plain)), flush=True)
+            return
         for model in given.model:
             step = captured_step(load_bundle(pools.profile(model, given.sample) / "bundle")).step
             most = largest_batch(step, room(limit, 1))
             for way in given.way or WAYS:
-                start = given.sample * (most.fitted if way in {"offload", "both"} else most.plain)
+                start = given.sample * (most.fitted if way in {"offload", "both", PLACED} else most.plain)
                 print(json.dumps(work.row(model, way, start)), flush=True)
 
 

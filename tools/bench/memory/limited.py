@@ -12,6 +12,8 @@ from typing import Any
 from tfwave.demo.network import LoopbackNetwork
 from tfwave.demo.processes import Task, Tasks
 from tfwave.errors import EnforcerError
+from tfwave.plan.io import save_plan
+from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.allocator import Device
 from tools.bench.memory import limited_task
@@ -37,13 +39,14 @@ _REPEATABLE = {"TF_DETERMINISTIC_OPS": "1", "TF_CUDNN_USE_AUTOTUNE": "0"}
 class Program:
     """A graph, the nodes that give its variables their first values, and a step's calls: fetches, and targets.
 
-    `module` is that of the process that runs it.
+    `module` is that of the process that runs it; `plan` says where what it takes lies, where that takes one.
     """
 
     graph: GraphDef
     resets: tuple[str, ...]
     calls: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     module: str = limited_task.MODULE
+    plan: Plan | None = None
 
 
 @dataclass
@@ -101,11 +104,15 @@ class Pools:
         file = self.out / f"graph-{self._started}.pb"
         file.write_bytes(program.graph.SerializeToString(deterministic=True))
         request = {"do": "load", "graph": str(file), "resets": program.resets, "calls": program.calls}
+        if program.plan is not None:
+            save_plan(program.plan, file.with_suffix(".plan"))
+            request["plan"] = str(file.with_suffix(".plan"))
         try:
             with self.asked(limit, program.module, request) as task:
                 yield task
         finally:
             file.unlink()
+            file.with_suffix(".plan").unlink(missing_ok=True)
 
     @contextmanager
     def asked(self, limit: int, module: str, request: Mapping[str, object]) -> Generator[Task]:

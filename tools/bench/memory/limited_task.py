@@ -15,6 +15,7 @@ Where the pool has no room, the answer is {"error": "exhausted"}. Grappler is of
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +121,12 @@ def _pool(limit: int, device: Device) -> AllocatorSettings:
     return settings
 
 
-def main(kind: type[Trial] = Trial) -> None:
+def main(kind: type[Trial] = Trial, pool: Callable[[int, Device], AllocatorSettings] = _pool) -> None:
     """Obey until standard input is closed."""
     channel = Channel()
     requests = channel.requests()
     first = next(requests)
-    trial = kind(_pool(first["limit"], Device(first["device"])))
+    trial = kind(pool(first["limit"], Device(first["device"])))
     channel.say()
     for request in requests:
         channel.say(**trial.answer(**request))

@@ -41,9 +41,22 @@ VIEWS: dict[str, tuple[View, ...]] = {
     "largest_batch": (
         View(
             "The largest batch, by steps of 4, of which 5 trials of 50 steps ran in a pool of 512 MB: plain, and "
-            "made to fit by offload and recompute together. Grappler and oneDNN are off.",
+            "made to fit by offload and recompute together, without and with places in the pool. Grappler and "
+            "oneDNN are off.",
             "",
             ("model", "way", "batch", "trial.peak:bytes", "seconds_each:micro"),
+        ),
+    ),
+    "fitted_beside_plain": (
+        View(
+            "Steps of a larger batch in a planned pool of 512 MB, made to fit with their places, in turn with "
+            "plain ones of the largest batch that such a pool takes: 5 times 50 of each. Grappler and oneDNN are "
+            "off.",
+            "",
+            (
+                *("model", "batch", "plain", "over_plain", "peak:bytes"),
+                *("seconds_each:micro", "plain_seconds_each:micro"),
+            ),
         ),
     ),
     "merged": (
