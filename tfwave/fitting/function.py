@@ -42,7 +42,6 @@ class FittedFunction:
         """Nothing is traced before the first call."""
         self._step, self._limit, self._sample_rows = step, limit, sample_rows
         self._pool = opened_pool()
-        self._served: Plan | None = None
         self._report_dir = report_dir
         self._events = None if report_dir is None else Events(report_dir)
         self._instances: dict[tuple[str, ...], FunctionInstance] = {}
@@ -89,9 +88,8 @@ class FittedFunction:
 
     def _serve(self, plan: Plan) -> None:
         """Let its buffers lie where the plan says, in a pool that can."""
-        if self._pool is not None and self._served is not plan:
+        if self._pool is not None and self._pool.installed is not plan.memory:
             self._pool.install(plan)
-            self._served = plan
 
     def _planned(self, batch: tuple[Any, ...]) -> Plan:
         rows = rows_of(batch)
@@ -100,7 +98,6 @@ class FittedFunction:
         _log.info("tfwave: tracing %d steps of %d rows, on copies", _TRACED, traced_rows)
         if self._pool is not None:
             self._pool.remove()
-            self._served = None
         with untouched(self._step.get_concrete_function(*sample)):
             bundle = traced_function(self._step, *sample, steps=_TRACED, warmup=1)
         times = rows / traced_rows

@@ -85,12 +85,17 @@ class PlannedPool:
     """The pool of this process; make it by `open_pool`.
 
     Without a plan it is TensorFlow's own allocator, in one piece, that gives just what is asked for.
+
+    Attributes:
+        limit_bytes: of the pool.
+        installed: the plan that it serves from; None without one.
     """
 
     def __init__(self, library: Any, limit_bytes: int) -> None:
         """Of the loaded library; of so many bytes."""
         self._library = library
         self.limit_bytes = limit_bytes
+        self.installed: Memory | None = None
 
     def install(self, plan: Plan | Memory) -> None:
         """From now on, let buffers lie where the plan's section `memory` says, in place of the plan before.
@@ -110,12 +115,15 @@ class PlannedPool:
         places = (_Place * len(memory.places))(
             *(_Place(each.op.encode(), each.offset, each.bytes, each.is_scratch) for each in memory.places)
         )
+        self.installed = None
         self._call(
             "tfwave_pool_install", places, ctypes.c_int64(len(places)), ctypes.c_int64(memory.region_bytes)
         )
+        self.installed = memory
 
     def remove(self) -> None:
         """From now on, all lies elsewhere; the region is free once nothing lies in it."""
+        self.installed = None
         self._call("tfwave_pool_remove")
 
     def figures(self) -> PlannedPoolFigures:

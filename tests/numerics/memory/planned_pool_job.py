@@ -153,6 +153,10 @@ def _live(pool: PlannedPool, tf: Any) -> dict[str, Any]:
     limit = before + round(SHARE * (_in_use(tf)["peak"] - before))
     fitted = fit_memory(_function(tf), limit)
     found = _told(pool, lambda: [fitted(batch).numpy().tobytes() for batch in rows] == want)
+    other = fit_memory(_function(tf), limit)
+    for step in (other, fitted, other):
+        step(rows[0])
+    found["in turn"] = pool.figures().served_share
     plans = [plan.memory for plan in fitted.plans.values() if plan.memory is not None]
     promised = max(plan.peak_bytes for plan in plans)
     return found | {"limit": limit, "promised": promised, "away": [len(plan.tensors) for plan in plans]}

@@ -82,16 +82,18 @@ def test_a_fitted_step_lies_where_the_plan_says(told: dict[str, Any]) -> None:
     assert fitted["conflicts"] == 0
     assert fitted["share"] > 0.98
     assert any(fitted["away"].values())
-    assert fitted["resident"] + fitted["pool"] <= fitted["promised"] <= fitted["limit"]
+    assert fitted["promised"] <= fitted["limit"]
+    packed = 1 << 20  # what matrix products pack aside, in blocks of the size of caches
+    assert fitted["resident"] + fitted["pool"] <= fitted["promised"] + packed
 
 
 def test_a_function_that_is_made_to_fit_lies_as_planned_by_itself(told: dict[str, Any]) -> None:
-    """Batches of two shapes in turn have a plan each."""
+    """Batches of two shapes in turn have a plan each, and so have two functions."""
     live = told["live"]
     assert live["equal"]
     assert live["conflicts"] == 0
-    assert live["share"] > 0.98
+    assert min(live["share"], live["in turn"]) > 0.98
     assert len(live["away"]) == 2
     assert max(live["away"]) > 0
-    assert live["region"] <= live["pool"] <= 1.02 * live["region"]
+    assert live["region"] <= live["pool"] <= 1.05 * live["region"]
     assert live["promised"] <= live["limit"]
