@@ -21,18 +21,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 from tfwave.bundle.bundle import load_bundle
-from tfwave.graph.item import GraphItem
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import fit_step, least_limit
 from tfwave.offload.section import memory_section
-from tfwave.passes.text import parse_pipeline
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import METHODS
-from tfwave.plan.plan import Plan
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tools.bench.memory.fitted_task import MODULE
-from tools.bench.memory.limited import STEP_SECONDS, Pools, Program, open_pools, run_steps
-from tools.bench.memory.limited_models import LOSS, RESET, TRAIN
+from tools.bench.memory.limited import STEP_SECONDS, Pools, open_pools, run_steps
+from tools.bench.memory.programs import fitted_program, step_program
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -67,13 +64,10 @@ def row(found: Pools, model: str, batch: int, share: float, steps: int) -> dict[
         return told | {"fits": False, "least": least_limit(captured.step)}
     memory = memory_section(fit, graph_print(captured.view), limit, limit)
     graph = found.graph(model, batch)
-    fitted = parse_pipeline("fit_memory", Plan(memory=memory))(GraphItem(graph)).item.graph
-    plain_program, fitted_program = (
-        Program(each, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), MODULE) for each in (graph, fitted)
-    )
+    plain_program, fitted = step_program(graph, MODULE), fitted_program(graph, memory)
     with (
         found.running(found.large, plain_program) as one,
-        found.running(found.large, fitted_program) as other,
+        found.running(found.large, fitted) as other,
     ):
         pairs = [(run_steps(one, 1), run_steps(other, 1)) for _ in range(steps)]
         copies = {do: other.request({"do": do}, STEP_SECONDS) for do in ("moved", "traced")}
@@ -82,7 +76,7 @@ def row(found: Pools, model: str, batch: int, share: float, steps: int) -> dict[
         "fits": True,
         "promised": memory.peak_bytes,
         "ops": len(captured.step.ops),
-        "edges": _control_edges(fitted) - _control_edges(graph),
+        "edges": _control_edges(fitted.graph) - _control_edges(graph),
         "away": {method: len(memory.away(method)) for method in METHODS},
         "away_bytes": {method: sum(one.bytes for one in memory.away(method)) for method in METHODS},
         "copies": copies,

@@ -19,7 +19,6 @@ import statistics
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 from tfwave.bundle.bundle import load_bundle
 from tfwave.errors import EnforcerError
-from tfwave.graph.item import GraphItem
 from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.choice import Choice
 from tfwave.offload.fit import Fit, Policy
@@ -38,15 +36,12 @@ from tfwave.offload.orders import lean_order
 from tfwave.offload.placing import with_places
 from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
-from tfwave.passes.text import parse_pipeline
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
-from tfwave.plan.plan import Plan
-from tfwave.proto.tensorflow_pb2 import GraphDef
-from tools.bench.memory import fitted_task, placed_task
+from tools.bench.memory import fitted_task
 from tools.bench.memory.fitted_modes import MODELS
 from tools.bench.memory.limited import LARGE_POOL, Log, Pools, Program, open_pools, outcome_of, run_steps
-from tools.bench.memory.limited_models import LOSS, RESET, TRAIN
+from tools.bench.memory.programs import fitted_program, step_program
 
 BATCHES = (8, 48)
 SHARES = (0.3, 1.1)
@@ -83,12 +78,12 @@ def measured(pools: Pools, model: str, batch: int, share: float, placement: bool
     case = {"model": model, "batch": batch, "share": share, "limit": limit, "fits": question.fit is not None}
     memory = question.section or _least(captured, placement)
     graph = pools.graph(model, batch)
-    plan = Plan(memory=memory)
-    fitted = _program(parse_pipeline("fit_memory", plan)(GraphItem(graph)).item.graph)
-    if placement:
-        fitted = replace(fitted, module=placed_task.MODULE, plan=plan)
     try:
-        pairs = _ran(pools, (limit, fitted), (LARGE_POOL, _program(graph)))
+        pairs = _ran(
+            pools,
+            (limit, fitted_program(graph, memory)),
+            (LARGE_POOL, step_program(graph, fitted_task.MODULE)),
+        )
     except EnforcerError as error:
         return case | {"outcome": outcome_of(error), "right": not case["fits"]}
     outcome = "ok" if all(made["losses"] == plain["losses"] for made, plain in pairs) else "other losses"
@@ -101,10 +96,6 @@ def measured(pools: Pools, model: str, batch: int, share: float, placement: bool
         return case
     slower = statistics.median(made["seconds"][0] / plain["seconds"][0] for made, plain in pairs[2:]) - 1
     return case | {"promised": memory.seconds / memory.plain_seconds - 1, "measured": slower}
-
-
-def _program(graph: GraphDef) -> Program:
-    return Program(graph, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), fitted_task.MODULE)
 
 
 def _ran(pools: Pools, *programs: tuple[int, Program]) -> list[list[dict[str, Any]]]:

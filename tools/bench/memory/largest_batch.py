@@ -36,7 +36,6 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 from tfwave.bundle.bundle import load_bundle
 from tfwave.demo.processes import Task
 from tfwave.errors import EnforcerError
-from tfwave.graph.item import GraphItem
 from tfwave.memory.slots import room
 from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import CapturedStep, captured_step
@@ -49,15 +48,13 @@ from tfwave.offload.orders import lean_order
 from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
-from tfwave.passes.text import parse_pipeline
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
-from tfwave.plan.plan import Plan
-from tfwave.proto.tensorflow_pb2 import GraphDef
-from tools.bench.memory import fitted_task, grappler_task, limited_task, placed_task, recompute_task
+from tools.bench.memory import grappler_task, limited_task, recompute_task
 from tools.bench.memory.fitted_modes import PLACED, WAYS
 from tools.bench.memory.limited import STEPS, Log, Pools, Program, largest, open_pools, outcome_of, run_steps
-from tools.bench.memory.limited_models import HALVED, LOSS, RESET, TRAIN
+from tools.bench.memory.limited_models import HALVED
+from tools.bench.memory.programs import fitted_program, step_program
 
 GRID = 4
 MOST = 4096
@@ -160,10 +157,7 @@ class Work:
 
     def _pairs(self, model: str, way: str, batch: int, plain: int, repeat: int) -> dict[str, Any]:
         key = (self.limit, self.steps, model, f"{way} beside plain {plain}", batch, repeat)
-        if key not in self.made:
-            self.made[key] = dict(zip(_CASE, key, strict=True)) | self._run_pairs(model, way, batch, plain)
-            self._log.add(self.made[key])
-        return self.made[key]
+        return self._once(key, lambda: self._run_pairs(model, way, batch, plain))
 
     def _run_pairs(self, model: str, way: str, batch: int, plain: int) -> dict[str, Any]:
         """All but the first."""
@@ -182,8 +176,11 @@ class Work:
     def trial(self, model: str, way: str, batch: int, repeat: int, steps: int) -> dict[str, Any]:
         """What came of it, now or before."""
         key = (self.limit, steps, model, way, batch, repeat)
+        return self._once(key, lambda: self._try(model, way, batch, steps))
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         if key not in self.made:
-            self.made[key] = dict(zip(_CASE, key, strict=True)) | self._try(model, way, batch, steps)
+            self.made[key] = dict(zip(_CASE, key, strict=True)) | make()
             self._log.add(self.made[key])
         return self.made[key]
 
@@ -216,26 +213,15 @@ class Work:
         if way in FITTINGS:
             captured = captured_step(load_bundle(self.pools.profile(model, batch) / "bundle"))
             for memory in FITTINGS[way](captured, self.limit):
-                plan = Plan(memory=memory)
-                graph = parse_pipeline("fit_memory", plan)(
-                    GraphItem(self.pools.graph(model, batch))
-                ).item.graph
-                if memory.places:
-                    yield replace(_program(graph, placed_task.MODULE), plan=plan)
-                else:
-                    yield _program(graph, fitted_task.MODULE)
+                yield fitted_program(self.pools.graph(model, batch), memory)
         elif way == "halved":
-            yield _program(self.pools.graph(HALVED + model, batch), limited_task.MODULE)
+            yield step_program(self.pools.graph(HALVED + model, batch))
         else:
             module = grappler_task.MODULE if way == "grappler" else limited_task.MODULE
-            yield _program(self.pools.graph(model, batch), module)
+            yield step_program(self.pools.graph(model, batch), module)
 
     def _plain_losses(self, model: str, batch: int) -> list[str]:
         return json.loads((self.pools.profile(model, batch) / "steps.json").read_text())["losses"]
-
-
-def _program(graph: GraphDef, module: str) -> Program:
-    return Program(graph, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),), module)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from tfwave.waves.pair import Pace, WaveStep, pair_seconds
 from tfwave.waves.verdict import StepUse, WaveVerdict, judge_waves
 from tools.bench.memory.limited import Program
 from tools.bench.memory.limited_models import LOSS, RESET, TRAIN
+from tools.bench.memory.programs import step_program
 
 MB = 1 << 20
 GANG, REPLICAS, WAVES = "gang", "replicas", "tick_tock"
@@ -48,7 +49,7 @@ class Case:
 def program(graph: GraphDef, case: Case) -> Program:
     """What runs a case; `graph` is that of one step with the batch of each."""
     if case.mode == GANG:
-        return Program(graph, (RESET,), (((f"{LOSS}:0",), (TRAIN,)),))
+        return step_program(graph)
     if case.mode == REPLICAS:
         waves = ungated(TickTock(average="batch")(item_of(graph)).item.graph)
     else:
