@@ -3,12 +3,25 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <thread>
 
 namespace tfwave {
 namespace {
 
 int64_t Rounded(int64_t bytes) {
   return (bytes + PlannedPool::kAlignment - 1) / PlannedPool::kAlignment * PlannedPool::kAlignment;
+}
+
+// Others hold it for less time than it takes to sleep and to be woken.
+std::unique_lock<Mutex> Hold(Mutex* mutex) {
+  constexpr int kTries = 100;
+  std::unique_lock<Mutex> lock(*mutex, std::try_to_lock);
+  for (int tries = 0; tries < kTries && !lock; ++tries) {
+    std::this_thread::yield();
+    if (lock.try_lock()) return lock;
+  }
+  if (!lock) lock.lock();
+  return lock;
 }
 
 std::string Wrong(const PlannedPlace& place, int64_t region_bytes) {
@@ -25,12 +38,14 @@ std::string Wrong(const PlannedPlace& place, int64_t region_bytes) {
 
 }  // namespace
 
-std::string PlannedPool::Install(const std::vector<PlannedPlace>& places, int64_t region_bytes) {
-  std::map<std::string, Rooms, std::less<>> found;
+std::string PlannedPool::Install(std::vector<PlannedPlace> places, int64_t region_bytes) {
+  std::unordered_map<std::string_view, Rooms> found;
+  int64_t smallest = std::numeric_limits<int64_t>::max();
   for (const PlannedPlace& place : places) {
     if (const std::string wrong = Wrong(place, region_bytes); !wrong.empty()) return wrong;
     Rooms& rooms = found[place.op];
     (place.is_scratch ? rooms.scratch : rooms.outputs).push_back({place.offset, place.offset + place.bytes});
+    smallest = std::min(smallest, place.bytes);
   }
   for (auto& of_op : found) {
     for (std::vector<Room>* rooms : {&of_op.second.outputs, &of_op.second.scratch}) {
@@ -38,20 +53,21 @@ std::string PlannedPool::Install(const std::vector<PlannedPlace>& places, int64_
                        [](const Room& a, const Room& b) { return a.end - a.offset < b.end - b.offset; });
     }
   }
-  const std::lock_guard<Mutex> lock(mutex_);
+  const std::unique_lock<Mutex> lock = Hold(&mutex_);
   if (!live_.empty()) return StillHeld(live_.size());
+  plan_ = std::move(places);
   places_ = std::move(found);
-  smallest_ = std::numeric_limits<int64_t>::max();
-  for (const PlannedPlace& place : places) smallest_ = std::min(smallest_, place.bytes);
+  smallest_ = smallest;
   figures_ = {};
   installed_ = true;
   return "";
 }
 
 int64_t PlannedPool::Remove() {
-  const std::lock_guard<Mutex> lock(mutex_);
+  const std::unique_lock<Mutex> lock = Hold(&mutex_);
   installed_ = false;
   places_.clear();
+  plan_.clear();
   return live_.size();
 }
 
@@ -60,7 +76,7 @@ std::string PlannedPool::StillHeld(int64_t buffers) {
 }
 
 int64_t PlannedPool::Take(std::string_view op, int64_t bytes, Use use) {
-  const std::lock_guard<Mutex> lock(mutex_);
+  const std::unique_lock<Mutex> lock = Hold(&mutex_);
   if (!installed_) return kElsewhere;
   const int64_t size = Rounded(bytes);
   bool fits = false;
@@ -72,7 +88,7 @@ int64_t PlannedPool::Take(std::string_view op, int64_t bytes, Use use) {
     if (offset != kElsewhere) {
       live_.emplace(offset, offset + size);
       ++figures_.served, ++figures_.live;
-      figures_.served_bytes += size, figures_.live_bytes += size;
+      figures_.served_bytes += size, live_bytes_ += size;
       figures_.reach = std::max(figures_.reach, offset + size);
       return offset;
     }
@@ -83,24 +99,26 @@ int64_t PlannedPool::Take(std::string_view op, int64_t bytes, Use use) {
 }
 
 bool PlannedPool::Give(int64_t offset) {
-  const std::lock_guard<Mutex> lock(mutex_);
+  const std::unique_lock<Mutex> lock = Hold(&mutex_);
   const auto found = live_.find(offset);
   if (found == live_.end()) return false;
   --figures_.live;
-  figures_.live_bytes -= found->second - found->first;
+  live_bytes_ -= found->second - found->first;
   live_.erase(found);
   return !installed_ && live_.empty();
 }
 
 int64_t PlannedPool::BytesAt(int64_t offset) const {
-  const std::lock_guard<Mutex> lock(mutex_);
+  const std::unique_lock<Mutex> lock = Hold(&mutex_);
   const auto found = live_.find(offset);
   return found == live_.end() ? 0 : found->second - found->first;
 }
 
 PlannedPoolFigures PlannedPool::figures() const {
-  const std::lock_guard<Mutex> lock(mutex_);
-  return figures_;
+  const std::unique_lock<Mutex> lock = Hold(&mutex_);
+  PlannedPoolFigures figures = figures_;
+  figures.live_bytes = live_bytes_;
+  return figures;
 }
 
 // In the first of the places that has it; `fits` says then, and else, whether one is large enough.

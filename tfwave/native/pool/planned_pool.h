@@ -2,11 +2,12 @@
 #ifndef TFWAVE_NATIVE_PLANNED_POOL_H_
 #define TFWAVE_NATIVE_PLANNED_POOL_H_
 
+#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/sync.h"
@@ -41,7 +42,7 @@ class PlannedPool {
 
   // Replaces the plan, and counts anew. Returns why it cannot, or "": a place outside the region, one that is not
   // aligned, or a region that still holds buffers.
-  std::string Install(const std::vector<PlannedPlace>& places, int64_t region_bytes);
+  std::string Install(std::vector<PlannedPlace> places, int64_t region_bytes);
   // From now on all lies elsewhere; what is live stays. Returns how many buffers that are.
   int64_t Remove();
   static std::string StillHeld(int64_t buffers);
@@ -54,6 +55,7 @@ class PlannedPool {
   bool Give(int64_t offset);
 
   int64_t BytesAt(int64_t offset) const;
+  int64_t live_bytes() const { return live_bytes_; }  // waits for nobody
   PlannedPoolFigures figures() const;
 
  private:
@@ -72,10 +74,12 @@ class PlannedPool {
 
   mutable Mutex mutex_;
   bool installed_ = false;
-  std::map<std::string, Rooms, std::less<>> places_;  // of each op
-  int64_t smallest_ = 0;                              // place
-  std::map<int64_t, int64_t> live_;                   // from the begin of a buffer to its end
-  PlannedPoolFigures figures_;
+  std::vector<PlannedPlace> plan_;
+  std::unordered_map<std::string_view, Rooms> places_;  // of each op, by its name in the plan
+  int64_t smallest_ = 0;                                // place
+  std::map<int64_t, int64_t> live_;                     // from the begin of a buffer to its end
+  std::atomic<int64_t> live_bytes_{0};                  // changed under the mutex
+  PlannedPoolFigures figures_;                          // but for those
 };
 
 }  // namespace tfwave

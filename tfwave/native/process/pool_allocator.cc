@@ -51,6 +51,10 @@ Use UseOf(std::string_view region) {
   return region == "temp" ? Use::kTemporary : Use::kScratch;
 }
 
+void RaiseTo(int64_t value, std::atomic<int64_t>* most) {
+  for (int64_t found = *most; found < value && !most->compare_exchange_weak(found, value);) continue;
+}
+
 }  // namespace
 
 PoolAllocator::PoolAllocator(int64_t limit)
@@ -85,7 +89,6 @@ void PoolAllocator::Remove() {
 }
 
 HeldFigures PoolAllocator::held() const {
-  const std::lock_guard<Mutex> lock(counting_);
   const Region* const region = region_.load();
   return {region == nullptr ? 0 : region->bytes, elsewhere_before_, elsewhere_most_, together_most_};
 }
@@ -99,20 +102,18 @@ void* PoolAllocator::AllocateRaw(size_t alignment, size_t bytes, const Allocatio
     if (void* const planned = TakePlanned(alignment, bytes)) return planned;
   }
   void* const pointer = pool_.AllocateRaw(alignment, bytes, attributes);
-  if (pointer != nullptr) Count(0, pool_.AllocatedSize(pointer));
+  if (pointer != nullptr) CountElsewhere(pool_.AllocatedSize(pointer));
   return pointer;
 }
 
 void PoolAllocator::DeallocateRaw(void* pointer) {
   if (pointer == nullptr) return;
   if (!IsPlanned(pointer)) {
-    Count(0, -static_cast<int64_t>(pool_.AllocatedSize(pointer)));
+    CountElsewhere(-static_cast<int64_t>(pool_.AllocatedSize(pointer)));
     pool_.DeallocateRaw(pointer);
     return;
   }
-  const int64_t offset = OffsetOf(pointer);
-  Count(-planned_.BytesAt(offset), 0);
-  if (!planned_.Give(offset)) return;
+  if (!planned_.Give(OffsetOf(pointer))) return;
   const std::lock_guard<Mutex> lock(installing_);
   if (!active_ && planned_.Remove() == 0) FreeRegion();
 }
@@ -145,7 +146,7 @@ void* PoolAllocator::TakePlanned(size_t alignment, size_t bytes) {
   const int64_t offset =
       planned_.Take(Named(annotation.pending_op_name), bytes, UseOf(Named(annotation.pending_region_type)));
   if (offset == PlannedPool::kElsewhere) return nullptr;
-  Count(planned_.BytesAt(offset), 0);
+  CountTogether();
   return region_.load()->begin + offset;
 }
 
@@ -155,16 +156,15 @@ void PoolAllocator::FreeRegion() {
 }
 
 void PoolAllocator::CountAnew() {
-  const std::lock_guard<Mutex> lock(counting_);
-  elsewhere_before_ = elsewhere_most_ = together_most_ = elsewhere_now_;
+  const int64_t elsewhere = elsewhere_now_;
+  elsewhere_before_ = elsewhere, elsewhere_most_ = elsewhere, together_most_ = elsewhere;
 }
 
-void PoolAllocator::Count(int64_t planned, int64_t elsewhere) {
-  const std::lock_guard<Mutex> lock(counting_);
-  planned_now_ += planned;
-  elsewhere_now_ += elsewhere;
-  elsewhere_most_ = std::max(elsewhere_most_, elsewhere_now_);
-  together_most_ = std::max(together_most_, planned_now_ + elsewhere_now_);
+void PoolAllocator::CountElsewhere(int64_t bytes) {
+  RaiseTo(elsewhere_now_ += bytes, &elsewhere_most_);
+  CountTogether();
 }
+
+void PoolAllocator::CountTogether() { RaiseTo(planned_.live_bytes() + elsewhere_now_, &together_most_); }
 
 }  // namespace tfwave

@@ -56,7 +56,8 @@ class PoolAllocator : public tensorflow::Allocator {
   void* TakePlanned(size_t alignment, size_t bytes);
   void FreeRegion();
   void CountAnew();
-  void Count(int64_t planned, int64_t elsewhere);
+  void CountElsewhere(int64_t bytes);
+  void CountTogether();
 
   tensorflow::BFCAllocator pool_;
   PlannedPool planned_;
@@ -64,9 +65,7 @@ class PoolAllocator : public tensorflow::Allocator {
   std::atomic<bool> active_{false};
   std::deque<Region> regions_;  // all that there were: who asks about one of them while it goes still reads it whole
   std::atomic<const Region*> region_{nullptr};
-  mutable Mutex counting_;
-  int64_t planned_now_ = 0, elsewhere_now_ = 0;
-  int64_t elsewhere_before_ = 0, elsewhere_most_ = 0, together_most_ = 0;
+  std::atomic<int64_t> elsewhere_now_{0}, elsewhere_before_{0}, elsewhere_most_{0}, together_most_{0};
 };
 
 }  // namespace tfwave
