@@ -19,7 +19,7 @@ tools/bench/record.py burst_planner        burst plans beside all that there are
 tools/bench/record.py background           a training on what others leave: minutes, and a quiet machine
 tools/bench/record.py background_jobs      the same as a job of a pool: minutes, and a quiet machine
 tools/bench/record.py largest_batch        the largest batches in a 512 MB pool, made to fit: hours, and quiet
-tools/bench/record.py fitted_beside_plain  larger batches in that pool beside plain ones: an hour, and quiet
+tools/bench/record.py fitted_beside        fitted batches in that pool beside others: two hours, and quiet
 tools/bench/record.py fit_promises         verdicts of tfwave fit against what runs: an hour, and quiet
 tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
 tools/bench/record.py table1               the models of TicTac's Table 1 on such links: three hours
@@ -74,6 +74,13 @@ HALF = ["--rate", "5e8"]
 SAME_PAIRS = ("resnet+resnet", "bert+bert", "inception+inception", "nasnet+nasnet")
 FEWER = ["--steps", "2", "--traced", "2"]
 """Where a step takes twenty seconds, all of it on the wire."""
+BESIDE = (
+    ("bert", "408", "plain=68"),
+    ("resnet", "216", "plain=72"),
+    ("vgg", "960", "plain=720"),
+    ("lstm", "40", "plain=40"),
+)
+"""Fitted batches, and what their steps take turns with."""
 KILOBYTE_TO_64_MEGABYTES = [str(1 << power) for power in (10, 14, 18, 20, 22, 24, 26)]
 RECORDS: dict[str, Sequence[list[str]]] = {
     "demo": [["-m", "tfwave", "demo", "--json"]],
@@ -201,22 +208,12 @@ RECORDS: dict[str, Sequence[list[str]]] = {
         for model in FITTED_MODELS
         for way in WAYS
     ],
-    "fitted_beside_plain": [
+    "fitted_beside": [
         [
-            *(
-                "memory/largest_batch.py",
-                "--model",
-                model,
-                "--way",
-                "placed",
-                "--pool",
-                "512",
-                "--batch",
-                batch,
-            ),
-            *("--plain", plain, "--repeats", "5", "--steps", "50", "--out", "."),
+            *("memory/largest_batch.py", "--model", model, "--way", "placed", "--pool", "512"),
+            *("--batch", batch, "--beside", beside, "--repeats", "5", "--steps", "50", "--out", "."),
         ]
-        for model, batch, plain in (("bert", "408", "68"), ("resnet", "216", "72"), ("vgg", "960", "736"))
+        for model, batch, beside in BESIDE
     ],
     "fit_promises": [
         ["memory/fit_promises.py", "--model", model, *placement, "--out", "."]

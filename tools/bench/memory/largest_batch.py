@@ -8,13 +8,13 @@ trials of a few steps; it counts if --repeats trials of --steps steps run, else 
 steps of a plan must give the losses of plain ones. Grappler, but in its own way, and oneDNN are off. Trials are in
 --out/trials.jsonl: a run goes on where it was stopped.
 
-With --batch and --plain it is not searched: each step of so many samples is followed by a plain one of so many, in
-a pool as large.
+With --batch and --beside it is not searched: each step of so many samples is followed by one of another way and so
+many, in a pool as large.
 
     tools/bench/memory/largest_batch.py --model resnet --model vgg --model bert --model inception --model unet \
         --model lstm --pool 512 --out largest_batch
-    tools/bench/memory/largest_batch.py --model bert --way placed --batch 408 --plain 68 --repeats 5 --steps 50 \
-        --out largest_batch
+    tools/bench/memory/largest_batch.py --model bert --way placed --batch 408 --beside plain=68 --repeats 5 \
+        --steps 50 --out largest_batch
 """
 
 import argparse
@@ -28,7 +28,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
@@ -105,6 +105,21 @@ FITTINGS: dict[str, Fitting] = {way: _only(way) for way in ("order", "offload", 
 FITTINGS |= {"both": _asked(places=False), PLACED: _asked(places=True)}
 
 
+class Batch(NamedTuple):
+    """So many samples a step, in one of the ways."""
+
+    way: str
+    size: int
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """As `plain=68`."""
+        way, _, size = text.partition("=")
+        if way not in WAYS or not size.isdecimal():
+            raise argparse.ArgumentTypeError(f"{text!r} is no batch of one of the ways, such as plain=68")
+        return cls(way, int(size))
+
+
 @dataclass
 class Work:
     """Trials in a pool of so many bytes, those of earlier runs included."""
@@ -136,41 +151,47 @@ class Work:
         trial = self.trial(model, way, batch, 0, self.steps)
         return row | {"seconds_each": statistics.median(trial["seconds"][1:]) / batch, "trial": trial}
 
-    def beside_plain(self, model: str, way: str, batch: int, plain: int) -> dict[str, Any]:
-        """A batch and a plain one step by step: seconds of a sample of each, and the median of the pairs' ratio."""
-        trials = [self._pairs(model, way, batch, plain, repeat) for repeat in range(self.repeats)]
-        row = {"model": model, "way": way, "batch": batch, "plain": plain}
+    def beside(self, model: str, way: str, batch: int, other: Batch) -> dict[str, Any]:
+        """A batch and one of another way step by step: seconds of a sample of each, and the pairs' median ratio."""
+        trials = [self._pairs(model, way, batch, other, repeat) for repeat in range(self.repeats)]
+        row = {"model": model, "way": way, "batch": batch, "beside": other.way, "beside_batch": other.size}
         if wrong := next((trial["outcome"] for trial in trials if trial["outcome"] != "ok"), None):
             return row | {"outcome": wrong}
         pairs = [
-            pair for trial in trials for pair in zip(trial["seconds"], trial["plain_seconds"], strict=True)
+            pair for trial in trials for pair in zip(trial["seconds"], trial["beside_seconds"], strict=True)
         ]
-        ours, theirs = ([pair[place] / size for pair in pairs] for place, size in ((0, batch), (1, plain)))
+        ours, theirs = (
+            [pair[place] / size for pair in pairs] for place, size in ((0, batch), (1, other.size))
+        )
         return row | {
             "outcome": "ok",
-            "over_plain": statistics.median(a / b for a, b in zip(ours, theirs, strict=True)),
+            "over_beside": statistics.median(a / b for a, b in zip(ours, theirs, strict=True)),
             "seconds_each": statistics.median(ours),
-            "plain_seconds_each": statistics.median(theirs),
+            "beside_seconds_each": statistics.median(theirs),
             "peak": max(trial["peak"] for trial in trials),
             "trials": trials,
         }
 
-    def _pairs(self, model: str, way: str, batch: int, plain: int, repeat: int) -> dict[str, Any]:
-        key = (self.limit, self.steps, model, f"{way} beside plain {plain}", batch, repeat)
-        return self._once(key, lambda: self._run_pairs(model, way, batch, plain))
+    def _pairs(self, model: str, way: str, batch: int, other: Batch, repeat: int) -> dict[str, Any]:
+        key = (self.limit, self.steps, model, f"{way} beside {other.way} {other.size}", batch, repeat)
+        return self._once(key, lambda: self._run_pairs(model, way, batch, other))
 
-    def _run_pairs(self, model: str, way: str, batch: int, plain: int) -> dict[str, Any]:
+    def _run_pairs(self, model: str, way: str, batch: int, other: Batch) -> dict[str, Any]:
         """All but the first."""
-        (ours,), (theirs,) = self._processes(model, way, batch), self._processes(model, "plain", plain)
+        ours, theirs = (
+            next(self._processes(model, *of), None) for of in ((way, batch), (other.way, other.size))
+        )
+        if ours is None or theirs is None:
+            return {"outcome": "no plan"}
         try:
-            with ours as task, theirs as other:
-                pairs = [(run_steps(task, 1), run_steps(other, 1)) for _ in range(self.steps)]
+            with ours as task, theirs as beside:
+                pairs = [(run_steps(task, 1), run_steps(beside, 1)) for _ in range(self.steps)]
         except EnforcerError as error:
             return {"outcome": outcome_of(error)}
         losses = [made["losses"][0][0] for made, _ in pairs]
         same = all(a == b for a, b in zip(losses, self._plain_losses(model, batch), strict=False))
-        seconds, plain_seconds = ([pair[place]["seconds"][0] for pair in pairs[1:]] for place in (0, 1))
-        found = {"peak": pairs[-1][0]["peak"], "seconds": seconds, "plain_seconds": plain_seconds}
+        seconds, beside_seconds = ([pair[place]["seconds"][0] for pair in pairs[1:]] for place in (0, 1))
+        found = {"peak": pairs[-1][0]["peak"], "seconds": seconds, "beside_seconds": beside_seconds}
         return {"outcome": "ok" if same else "other losses"} | found
 
     def trial(self, model: str, way: str, batch: int, repeat: int, steps: int) -> dict[str, Any]:
@@ -234,8 +255,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--pool", type=int, default=512, metavar="MB")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=STEPS, help="of a trial")
-    parser.add_argument("--batch", type=int, help="with --plain: this one, in place of the largest")
-    parser.add_argument("--plain", type=int, help="with --batch: samples of the plain steps between")
+    parser.add_argument("--batch", type=int, help="with --beside: this one, in place of the largest")
+    parser.add_argument("--beside", type=Batch.of, metavar="WAY=N", help="with --batch: the steps between")
     parser.add_argument("--sample", type=int, default=16, help="the batch from which the search is started")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
@@ -243,9 +264,9 @@ def main(arguments: Sequence[str]) -> None:
     limit = given.pool * 1_000_000
     with open_pools(given.out) as pools:
         work = Work(pools, limit, given.repeats, given.steps)
-        if given.batch and given.plain:
+        if given.batch and given.beside:
             for model, way in product(given.model, given.way or WAYS):
-                print(json.dumps(work.beside_plain(model, way, given.batch, given.plain)), flush=True)
+                print(json.dumps(work.beside(model, way, given.batch, given.beside)), flush=True)
             return
         for model in given.model:
             step = captured_step(load_bundle(pools.profile(model, given.sample) / "bundle")).step

@@ -47,15 +47,15 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ("model", "way", "batch", "trial.peak:bytes", "seconds_each:micro"),
         ),
     ),
-    "fitted_beside_plain": (
+    "fitted_beside": (
         View(
-            "Steps of a larger batch in a planned pool of 512 MB, made to fit with their places, in turn with "
-            "plain ones of the largest batch that such a pool takes: 5 times 50 of each. Grappler and oneDNN are "
-            "off.",
+            "Steps in a planned pool of 512 MB, made to fit with their places, in turn with those of another way "
+            "in a pool as large: plain ones, or the same batch with `tf.recompute_grad` around each block; 5 times "
+            "50 of each. Grappler and oneDNN are off.",
             "",
             (
-                *("model", "batch", "plain", "over_plain", "peak:bytes"),
-                *("seconds_each:micro", "plain_seconds_each:micro"),
+                *("model", "batch", "beside", "beside_batch", "over_beside", "peak:bytes"),
+                *("seconds_each:micro", "beside_seconds_each:micro"),
             ),
         ),
     ),
