@@ -95,7 +95,8 @@ def replayed(step: TrainingStep, plan: Memory) -> list[int]:
     """Run a plan, op by op; gives the bytes that are held during each.
 
     Asserts that each op, also one that runs again, finds in its buffers what it found there in the traced step, and
-    the variables that it reads as they were; and that nothing of a tensor is held while it is away.
+    the variables that it reads as they were; and that nothing of a tensor is held while it is away, which none is
+    that outlives the step.
     """
     wanted = _contents(step)
     number = {op.node: n for n, op in enumerate(step.ops)}
@@ -112,6 +113,7 @@ def replayed(step: TrainingStep, plan: Memory) -> list[int]:
     for place, op in enumerate(order):
         for name, buffer in leaves:
             if name == step.ops[op].node:
+                assert not step.buffers[buffer].stays
                 host[buffer] = there.pop(buffer)
         beside = 0
         for tensor, buffer in comes:

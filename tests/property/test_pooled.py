@@ -91,6 +91,16 @@ def test_what_lies_apart_counts() -> None:
     assert apart > 5
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_outlives_the_step_takes_its_part_of_the_pool(seed: int) -> None:
+    step = whole_pieces(random_step(random.Random(seed), 8))
+    kept = tuple(replace(buffer, stays=number % 3 == 0) for number, buffer in enumerate(step.buffers))
+    for fit in away_fits(replace(step, buffers=kept)):
+        held = max(replayed(fit.layout.step, memory_section(fit, NO_GRAPH, 1 << 40, fit.forecast.peak)))
+        taken_most = live_peak(run_lives(fit, fit.forecast.run)) + step.resident
+        assert held * (1 - FREE_SHARE) <= taken_most <= held * (1 + FREE_SHARE)
+
+
 def test_what_other_runs_take_counts() -> None:
     """Where ops run side by side, another may be done first; one after the other they are done as forecast."""
     more = 0

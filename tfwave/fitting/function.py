@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tfwave.offload.batch import scaled
 from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.question import Question
 from tfwave.passes.registry import find_pass
+from tfwave.plan.memory import Memory
 from tfwave.plan.plan import Plan
 from tfwave.report.drawn.fitted import fit_figure
 from tfwave.report.page.left import leave_page
@@ -30,6 +32,10 @@ from tfwave.sizes import in_words, parse_size
 
 _TRACED = 2
 """Steps: the one with the highest peak counts, and of each op the shortest run."""
+_NOT_SHOWN = (
+    "the step ran as it is, since TensorFlow's optimizer is off, in which it is rewritten: leave "
+    "disable_meta_optimizer as it was, or use tfwave fit and tfwave rewrite on a graph"
+)
 _log = logging.getLogger("tfwave")
 
 
@@ -42,6 +48,7 @@ class FittedFunction:
         """Nothing is traced before the first call."""
         self._step, self._limit, self._sample_rows = step, limit, sample_rows
         self._pool = opened_pool()
+        self._served: Memory | None = None
         self._report_dir = report_dir
         self._events = None if report_dir is None else Events(report_dir)
         self._instances: dict[tuple[str, ...], FunctionInstance] = {}
@@ -67,13 +74,22 @@ class FittedFunction:
 
         Raises:
             PlanError: the step does not fit; says what would.
-            BundleError, EnforcerError: as `tfwave.capture_function`, or TensorFlow shows another graph than it ran.
+            BundleError, EnforcerError: as `tfwave.capture_function`, or TensorFlow shows another graph than it ran,
+                or none; or another thread's step in a planned pool does not end.
         """
         kind = kind_of(batch)
-        if kind not in self._instances:
-            return self._first(kind, batch)
-        self._serve(self._plans[kind])
-        return self._instances[kind](*batch)
+        with nullcontext() if self._pool is None else self._pool.turn():
+            if kind not in self._instances:
+                return self._first(kind, batch)
+            self._serve(self._plans[kind])
+            return self._instances[kind](*batch)
+
+    def release(self) -> None:
+        """Give back what a planned pool keeps free for the step, until the next one is made: for other work."""
+        if self._pool is not None and self._served is not None:
+            with self._pool.turn():
+                if self._pool.installed is self._served:
+                    self._pool.remove()
 
     def _first(self, kind: tuple[str, ...], batch: tuple[Any, ...]) -> Any:
         plan = self._planned(batch)
@@ -81,8 +97,13 @@ class FittedFunction:
         reserve_for(plan)
         self._serve(plan)
         make: Any = find_pass("fit_memory")
-        with untouched(self._step.get_concrete_function(*batch), only_on_error=True), in_grappler(make(plan)):
-            value = instance(*batch)
+        concrete = self._step.get_concrete_function(*batch)
+        with untouched(concrete, only_on_error=True), in_grappler(make(plan)) as shown:
+            try:
+                value = instance(*batch)
+            finally:
+                if not shown:
+                    raise EnforcerError(_NOT_SHOWN)
         self._instances[kind], self._plans[kind] = instance, plan
         return value
 
@@ -90,6 +111,7 @@ class FittedFunction:
         """Let its buffers lie where the plan says, in a pool that can."""
         if self._pool is not None and self._pool.installed is not plan.memory:
             self._pool.install(plan)
+            self._served = plan.memory
 
     def _planned(self, batch: tuple[Any, ...]) -> Plan:
         rows = rows_of(batch)

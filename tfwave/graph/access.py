@@ -46,6 +46,8 @@ STATELESS_OPS = frozenset(
     }
 )
 """Ops that are registered as stateful and leave nothing behind."""
+REPEATABLE_OPS = STATELESS_OPS - {"NonDeterministicInts"}
+"""Those of them that give the same when they run again."""
 FILE_READING_OPS = frozenset({"ReadFile", "MatchingFiles", "GenerateVocabRemapping"})
 """Ops that are not registered as stateful, and read files."""
 KEEPING_OPS = frozenset({"RecordInput"})

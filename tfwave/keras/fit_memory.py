@@ -66,6 +66,13 @@ class FitMemoryCallback(Hooks):
         check_one_step(self.model)
         self._stand_in.put(self.model, lambda: _FittedSteps(self.model, self._step_options))
 
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Leave all room that a planned pool has to what is not trained."""
+        del logs
+        steps = self._stand_in.steps
+        if steps is not None:
+            steps.release()
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Tell what the epoch has moved."""
         del logs
@@ -111,7 +118,11 @@ class _FittedSteps:
         events.scalar("tfwave/stash_high_water_bytes", now.high_water_bytes, epoch)
         events.flush()
 
+    def release(self) -> None:
+        self._fitted.release()
+
     def close(self) -> None:
+        self.release()
         if self._fitted.events is not None:
             self._fitted.events.close()
 

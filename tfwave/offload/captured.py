@@ -8,7 +8,7 @@ from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.costs import traced_costs
 from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.errors import BundleError, PassError
-from tfwave.graph.access import FED_OPS, STATELESS_OPS, Resource
+from tfwave.graph.access import FED_OPS, REPEATABLE_OPS, Resource
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.graph.ops import OpTable
@@ -141,7 +141,7 @@ class _Made:
         """Whether it may run twice: not what is stateful, unknown or in a branch."""
         op = self._view.ops[node]
         known = self._table.known(op)
-        pure = known is not None and (not known.is_stateful or op in STATELESS_OPS)
+        pure = known is not None and (not known.is_stateful or op in REPEATABLE_OPS)
         return pure and op not in FED_OPS and node not in self._branching
 
     def _read(self, node: int) -> Iterator[Resource]:

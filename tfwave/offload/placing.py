@@ -55,7 +55,8 @@ class _Placing:
 
     @property
     def pool_bytes(self) -> int:
-        return self._step.resident + self.region.bytes + self.region.elsewhere + self._free_bytes
+        outlives = sum(buffer.bytes for buffer in self._step.buffers if buffer.stays)
+        return self._step.resident + outlives + self.region.bytes + self.region.elsewhere + self._free_bytes
 
     @property
     def _free_bytes(self) -> int:

@@ -101,11 +101,13 @@ class _Lives:
                 yield life(op.node, op.scratch, self._begins[number], self._ends[number])
         moves = {self._layout.candidates[move.number].buffer: move for move in self._moves}
         for number, buffer in enumerate(self._step.buffers):
-            if buffer.bytes and not buffer.stays:
+            if buffer.bytes:
                 yield from self._moved(buffer, moves[number]) if number in moves else self._kept(buffer)
 
     def _kept(self, buffer: Buffer) -> Iterator[Life]:
-        yield self._life(buffer, self._begins[buffer.writers[0]], buffer.uses)
+        """What outlives the step is there until all is done."""
+        until = range(len(self._ends)) if buffer.stays else buffer.uses
+        yield self._life(buffer, self._begins[buffer.writers[0]], until)
 
     def _moved(self, buffer: Buffer, move: Move) -> Iterator[Life]:
         late = self._layout.late_uses(self._layout.candidates[move.number])

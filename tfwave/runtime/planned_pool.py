@@ -6,6 +6,9 @@ thread that asks (`ScopedMemoryDebugAnnotation`); what the plan does not know li
 
 import ctypes
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any
@@ -18,6 +21,8 @@ from tfwave.runtime.allocator import LEAST_LIMIT, ONEDNN, POOL, say, set_variabl
 from tfwave.sizes import in_words
 
 _MESSAGE_BYTES = 4096
+TURN_SECONDS = 600.0
+"""A thread waits so long for its turn: the first step of another takes some minutes, if it is large."""
 _opened: list["PlannedPool"] = []
 
 
@@ -96,6 +101,7 @@ class PlannedPool:
         self._library = library
         self.limit_bytes = limit_bytes
         self.installed: Memory | None = None
+        self._turn = threading.RLock()
 
     def install(self, plan: Plan | Memory) -> None:
         """From now on, let buffers lie where the plan's section `memory` says, in place of the plan before.
@@ -104,8 +110,8 @@ class PlannedPool:
 
         Raises:
             PlanError: the plan has no places.
-            EnforcerError: the pool has no room for them in one piece, or steps still hold places of the plan
-                before.
+            EnforcerError: the pool has no room for them in one piece, and now has no plan; or steps still hold
+                places of the plan before, which stays.
         """
         memory = plan.memory if isinstance(plan, Plan) else plan
         if memory is None or not memory.places:
@@ -115,16 +121,36 @@ class PlannedPool:
         places = (_Place * len(memory.places))(
             *(_Place(each.op.encode(), each.offset, each.bytes, each.is_scratch) for each in memory.places)
         )
-        self.installed = None
-        self._call(
-            "tfwave_pool_install", places, ctypes.c_int64(len(places)), ctypes.c_int64(memory.region_bytes)
-        )
+        count, region = ctypes.c_int64(len(places)), ctypes.c_int64(memory.region_bytes)
+        try:
+            self._call("tfwave_pool_install", places, count, region)
+        except EnforcerError:
+            if not self.figures().region:
+                self.installed = None
+            raise
         self.installed = memory
 
     def remove(self) -> None:
         """From now on, all lies elsewhere; the region is free once nothing lies in it."""
         self.installed = None
         self._call("tfwave_pool_remove")
+
+    @contextmanager
+    def turn(self) -> Generator[None]:
+        """Let no other thread take a turn meanwhile: a plan is for one step at a time.
+
+        Raises:
+            EnforcerError: another thread's turn does not end.
+        """
+        if not self._turn.acquire(timeout=TURN_SECONDS):
+            raise EnforcerError(
+                f"another thread's step in the planned pool has not ended for {TURN_SECONDS:g} s: make such "
+                "steps one after the other, none inside another"
+            )
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def figures(self) -> PlannedPoolFigures:
         """What was counted."""

@@ -93,6 +93,14 @@ def said(call: Callable[[], object]) -> str:
     return ""
 
 
+def without_optimizer(call: Callable[[], str]) -> str:
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    try:
+        return call()
+    finally:
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+
+
 def main() -> None:
     let_copies_cost_nothing()
     job = Trained()
@@ -108,6 +116,7 @@ def main() -> None:
         "large": said(lambda: fit_memory(job.step, "1GiB")),
         "eager": said(lambda: fit_memory(job._step)),
         "rows": said(lambda: fit_memory(job.step, sample_rows=0)),
+        "optimizer": without_optimizer(lambda: said(lambda: fit_memory(job.step, sample_rows=SAMPLE)(large))),
     }
     kept = all(np.array_equal(old, new) for old, new in zip(start, job.values(), strict=True))
     fitted = fit_memory(job.step, sample_rows=SAMPLE)

@@ -18,6 +18,7 @@ from tfwave.capture.session import capture_session
 from tfwave.colocate import planned_pool
 from tfwave.errors import EnforcerError
 from tfwave.fitting.function import fit_memory
+from tfwave.keras import FitMemoryCallback
 from tfwave.offload.captured import captured_step
 from tfwave.offload.placed import placed_section
 from tfwave.offload.question import Question
@@ -100,6 +101,7 @@ def main(folder: Path) -> None:
     pool.remove()
     found["fitted"] = _fitted(pool, tf, folder)
     found["live"] = _live(pool, tf)
+    found["keras"] = _keras(pool, tf)
     sys.stdout.write(json.dumps(found) + "\n")
 
 
@@ -157,6 +159,14 @@ def _live(pool: PlannedPool, tf: Any) -> dict[str, Any]:
     for step in (other, fitted, other):
         step(rows[0])
     found["in turn"] = pool.figures().served_share
+    other.release()
+    found["released"] = pool.figures().region
+    with ThreadPoolExecutor(2) as threads:
+        both = [fit_memory(_function(tf)) for _ in range(2)]
+        losses = threads.map(lambda step: [step(batch).numpy().tobytes() for batch in rows], both)
+        found["at once"] = [*losses] == [want, want]
+    both[0].release()
+    both[1].release()
     plans = [plan.memory for plan in fitted.plans.values() if plan.memory is not None]
     promised = max(plan.peak_bytes for plan in plans)
     return found | {"limit": limit, "promised": promised, "away": [len(plan.tensors) for plan in plans]}
@@ -186,13 +196,38 @@ def _function(tf: Any) -> Any:
     return step
 
 
+def _keras(pool: PlannedPool, tf: Any) -> dict[str, Any]:
+    """A model that is trained and validated, fitted and plain; the regions that are there meanwhile."""
+    keras: Any = import_module("keras")
+    x = tf.random.stateless_normal([2 * BATCH, WIDTH], seed=[1, 2]).numpy()
+    regions: dict[str, list[int]] = {"train": [], "test": []}
+
+    def note(when: str) -> Callable[..., None]:
+        return lambda *_, **__: regions[when].append(pool.figures().region)
+
+    def trained(*callbacks: Any) -> list[Any]:
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.layers.Dense(WIDTH, "gelu") for _ in range(LAYERS)])
+        model.compile("sgd", "mse", jit_compile=False)
+        ran = model.fit(x, x, BATCH, 2, 0, callbacks, validation_data=(x[:BATCH], x[:BATCH]), shuffle=False)
+        return [ran.history, [weight.tobytes().hex() for weight in model.get_weights()]]
+
+    want = trained()
+    noting = keras.callbacks.LambdaCallback(on_train_batch_end=note("train"))
+    noting.on_test_begin = note("test")
+    fitted = FitMemoryCallback()
+    equal = trained(fitted, noting) == want
+    return {"equal": equal, "regions": regions, "after": pool.figures().region, "plans": len(fitted.plans)}
+
+
 def _held(pool: PlannedPool, tf: Any, memory: Memory) -> dict[str, Any]:
     """An eager tensor lies in its place: another plan has to wait until that is free."""
     size = 1 << 20
     eager = replace(memory, order=("Fill",), places=(Place("Fill", 0, size),), region_bytes=size)
     pool.install(eager)
     kept = tf.fill([size // 4], 1.0)
-    found = {"served": pool.figures().served, "said": _refused(pool, eager)}
+    found: dict[str, Any] = {"served": pool.figures().served, "said": _refused(pool, eager)}
+    found["stays"] = pool.installed is eager
     pool.remove()
     found["kept"] = pool.figures().live, float(tf.reduce_sum(kept)), pool.figures().region
     del kept

@@ -44,6 +44,7 @@ def test_what_does_not_fit_says_what_would_and_changes_nothing(fitted: dict[str,
     assert "a limit of 1,024 MiB in a pool of 64 MiB" in refusals["large"]
     assert "give a tf.function" in refusals["eager"]
     assert "a sample of 0 rows" in refusals["rows"]
+    assert "the step ran as it is, since TensorFlow's optimizer is off" in refusals["optimizer"]
     assert fitted["kept"]
 
 

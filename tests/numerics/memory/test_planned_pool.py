@@ -61,6 +61,7 @@ def test_another_plan_waits_until_nothing_is_held(told: dict[str, Any]) -> None:
     assert held["said"] == (
         "1 buffers of the plan before are still held: end its steps, and free what they gave"
     )
+    assert held["stays"]
     assert held["kept"] == [1, float(1 << 18), 1 << 20]
     assert held["after"] == [0, 0]
     assert held["then"] == ""
@@ -97,3 +98,22 @@ def test_a_function_that_is_made_to_fit_lies_as_planned_by_itself(told: dict[str
     assert max(live["away"]) > 0
     assert live["region"] <= live["pool"] <= 1.05 * live["region"]
     assert live["promised"] <= live["limit"]
+
+
+def test_functions_of_two_threads_take_turns(told: dict[str, Any]) -> None:
+    assert told["live"]["at once"]
+
+
+def test_what_a_pool_keeps_for_a_function_can_be_given_back(told: dict[str, Any]) -> None:
+    assert told["live"]["released"] == 0
+
+
+def test_a_model_is_validated_in_all_of_the_pool(told: dict[str, Any]) -> None:
+    """Two epochs of two steps, each validated; the plan is served again for the next epoch."""
+    keras = told["keras"]
+    assert keras["equal"]
+    assert keras["plans"] == 1
+    assert len(set(keras["regions"]["train"])) == 1
+    assert keras["regions"]["train"][0] > 0
+    assert keras["regions"]["test"] == [0, 0]
+    assert keras["after"] == 0

@@ -61,6 +61,13 @@ def test_a_step_needs_what_was_asked_for_not_what_a_pool_gave() -> None:
     assert captured_memory(bundle).peak == captured_memory(training(8)).peak
 
 
+def test_seeds_that_are_drawn_anew_are_not_drawn_again() -> None:
+    bundle = training(8)
+    for node in bundle.graphs[0].node:
+        node.op = {"Sign": "NonDeterministicInts", "Exp": "CheckNumerics"}.get(node.op, node.op)
+    assert [op.node for op in captured_step(bundle).step.ops if not op.repeats] == ["read", "mask", "update"]
+
+
 def prepared_step(made: int, *, wants_x: bool) -> TrainingStep:
     """f0 writes x; `prepare` makes so much of that for b1, which may want x, too; b0 needs room for itself."""
     ops = (

@@ -28,6 +28,7 @@ def placed(
     last: int = 3,
     size: int = 1,
     in_turn: bool = True,
+    outlives: bool = False,
 ) -> Memory:
     """Op `on` reads the buffers 0 and 1 in this order, and goes on in 1; the first is used until op `last`."""
     ops = (
@@ -40,7 +41,7 @@ def placed(
     buffers = (
         Buffer(("a:0",), KIB, (0,), tuple(sorted({0, 1, 2, 3, last}))),
         Buffer(("b:0", "on:0"), size * KIB, (1, 3), (1, 3, 4)),
-        Buffer(("user:0",), KIB, (2,), (2, 4)),
+        Buffer(("user:0",), KIB, (2,), (2, 4), outlives),
     )
     step = TrainingStep("/device:CPU:0", ops, buffers, 0)
     fit = fit_step(step, 1 << 30)
@@ -84,6 +85,12 @@ def test_what_runs_whenever_it_can_has_no_place() -> None:
     assert (plan.places, plan.region_bytes, plan.apart) == ((), 0, ())
     assert plan.peak_bytes == 3 * KIB
     assert placed(commutes=True).region_bytes == 3 * KIB
+
+
+def test_what_outlives_the_step_lies_elsewhere_and_counts() -> None:
+    plan = placed(commutes=True, outlives=True)
+    assert {place.op for place in plan.places} == {"a", "b"}
+    assert (plan.region_bytes, plan.peak_bytes) == (2 * KIB, 3 * KIB)
 
 
 def test_a_captured_op_knows_its_inputs_in_turn() -> None:

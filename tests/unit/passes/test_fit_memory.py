@@ -84,6 +84,7 @@ def test_a_view_of_what_comes_back_is_made_again() -> None:
     [
         ("x", "RandomUniform", r"node 'x' \(RandomUniform\) draws other numbers when it runs twice"),
         ("a", "PyFunc", r"node 'a' \(PyFunc\) may give something else when it runs twice"),
+        ("a", "NonDeterministicInts", r"node 'a' \(NonDeterministicInts\) may give something else"),
     ],
 )
 def test_what_may_not_run_twice_is_refused(name: str, op: str, says: str) -> None:

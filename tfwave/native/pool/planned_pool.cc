@@ -65,10 +65,20 @@ std::string PlannedPool::Install(std::vector<PlannedPlace> places, int64_t regio
 
 int64_t PlannedPool::Remove() {
   const std::unique_lock<Mutex> lock = Hold(&mutex_);
+  Forget();
+  return live_.size();
+}
+
+int64_t PlannedPool::Vacate() {
+  const std::unique_lock<Mutex> lock = Hold(&mutex_);
+  if (live_.empty()) Forget();
+  return live_.size();
+}
+
+void PlannedPool::Forget() {
   installed_ = false;
   places_.clear();
   plan_.clear();
-  return live_.size();
 }
 
 std::string PlannedPool::StillHeld(int64_t buffers) {

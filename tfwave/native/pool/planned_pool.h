@@ -45,6 +45,8 @@ class PlannedPool {
   std::string Install(std::vector<PlannedPlace> places, int64_t region_bytes);
   // From now on all lies elsewhere; what is live stays. Returns how many buffers that are.
   int64_t Remove();
+  // The same if nothing is live; else the plan stays.
+  int64_t Vacate();
   static std::string StillHeld(int64_t buffers);
 
   // Where so many bytes (1 or more) for an op lie, or kElsewhere. Of its places for such a use that have room the
@@ -69,6 +71,7 @@ class PlannedPool {
     std::vector<Room> scratch;
   };
 
+  void Forget();
   int64_t RoomIn(const std::vector<Room>& places, int64_t bytes, bool* fits) const;
   int64_t RoomIn(const Room& place, int64_t bytes) const;
 

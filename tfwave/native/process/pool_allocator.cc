@@ -62,8 +62,8 @@ PoolAllocator::PoolAllocator(int64_t limit)
 
 std::string PoolAllocator::Install(const std::vector<PlannedPlace>& places, int64_t region_bytes) {
   const std::lock_guard<Mutex> lock(installing_);
+  if (const int64_t live = planned_.Vacate(); live > 0) return PlannedPool::StillHeld(live);
   active_ = false;
-  if (const int64_t live = planned_.Remove(); live > 0) return PlannedPool::StillHeld(live);
   FreeRegion();
   AllocationAttributes at_once;
   at_once.retry_on_failure = false;

@@ -26,7 +26,7 @@ class PoolAllocator : public tensorflow::Allocator {
  public:
   explicit PoolAllocator(int64_t limit);
 
-  // As those of PlannedPool. Installing fails, too, if the pool has no such region in one piece.
+  // As those of PlannedPool. Installing fails, too, if the pool has no such region in one piece: then there is no plan.
   std::string Install(const std::vector<PlannedPlace>& places, int64_t region_bytes);
   void Remove();
   PlannedPoolFigures figures() const { return planned_.figures(); }

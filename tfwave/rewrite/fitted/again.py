@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tfwave.errors import PassError
-from tfwave.graph.access import STATELESS_OPS, is_random, works_on_reference
+from tfwave.graph.access import REPEATABLE_OPS, is_random, works_on_reference
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, NodeDef
@@ -85,7 +85,7 @@ def _reads_variable(node: NodeDef, table: OpTable) -> bool:
 
 def _check_repeats(node: NodeDef, table: OpTable) -> None:
     signature = table.signature(node)
-    stateful = signature.is_stateful and node.op not in STATELESS_OPS
+    stateful = signature.is_stateful and node.op not in REPEATABLE_OPS
     if not stateful and not works_on_reference(signature) and DT_RESOURCE not in table.input_types(node):
         return
     why = "draws other numbers" if is_random(signature) else "may give something else"

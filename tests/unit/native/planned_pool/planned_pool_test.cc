@@ -76,8 +76,10 @@ void APlanThatCannotBeIsRefused() {
   CHECK(refused(kPiece, 3 * kPiece + 1) && refused(kPiece, INT64_MAX) && !refused(kPiece, 3 * kPiece));
   CHECK(pool.Take("a", 1) == kElsewhere && pool.Take("a", 3 * kPiece) == kPiece);
   CHECK(refused(0, kPiece));  // while something is held
+  CHECK(pool.Vacate() == 1 && pool.Take("a", 3 * kPiece) == kElsewhere && pool.figures().conflicts == 1);  // it stays
   CHECK(pool.Remove() == 1 && pool.Take("a", 3 * kPiece) == kElsewhere);
   CHECK(pool.Give(kPiece) && !refused(0, kPiece));
+  CHECK(pool.Vacate() == 0 && pool.Take("a", kPiece) == kElsewhere && pool.figures().unknown == 0);
 }
 
 std::vector<PlannedPlace> RandomPlaces(std::mt19937* random, int64_t pieces) {
