@@ -13,6 +13,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from tfwave.proto.reduce_pb2 import Form, Give, Go, Halt, Hello, Order, Report, Verdict, Welcome
 from tfwave.reduce.arrivals import KEY_BYTES
@@ -37,13 +38,27 @@ class Stopped(Exception):
     """The coordinator is to end."""
 
 
+class Crew(NamedTuple):
+    """How many workers a training began with, and how many were there at its end."""
+
+    workers: int
+    left: int
+
+    def awaited(self, hello: Hello) -> int:
+        """Of the next training: if it is of as many, not those that were lost; but all, if nobody was left."""
+        return self.left if self.left and self.workers == hello.workers else hello.workers
+
+
+NOBODY = Crew(0, 0)
+
+
 class Session:
     """One training, from the first member's arrival until all are drained or gone."""
 
-    def __init__(self, inbox: Inbox, absent: int = 0, seed: int = 0) -> None:
-        """Coordinate those who say hello in `inbox`; `absent` workers of an earlier session are not waited for."""
+    def __init__(self, inbox: Inbox, before: Crew = NOBODY, seed: int = 0) -> None:
+        """Coordinate those who say hello in `inbox`; `before` are those of an earlier session."""
         self._inbox = inbox
-        self._absent = absent
+        self._before = before
         self._chance = random.Random(seed)  # noqa: S311
         self._pace = Pace()
         self.members: list[Peer] = []
@@ -54,8 +69,8 @@ class Session:
         self._next_look = 0.0
         self._version = self._attempt = self._aborted = self._failures = 0
 
-    def run(self) -> int:
-        """Coordinate to the end; how many workers are missing then.
+    def run(self) -> Crew:
+        """Coordinate to the end; who was there.
 
         Raises:
             Stopped: as asked for.
@@ -69,11 +84,11 @@ class Session:
         finally:
             for peer in (*self.members, *self._arrived):
                 peer.end(reason)
-        return max(0, hello.workers - len(self.members))
+        return Crew(hello.workers, min(hello.workers, len(self.members)))
 
     def _gather(self) -> Hello:
         hello, end = None, None
-        while hello is None or len(self._arrived) < hello.workers - self._absent:
+        while hello is None or len(self._arrived) < self._before.awaited(hello):
             came = self._take(end)
             if not self._arrived:
                 self._hello = None  # who said it has left: others may come with other terms
@@ -298,10 +313,10 @@ def _terms(hello: Hello) -> tuple[object, ...]:
 
 def coordinate(inbox: Inbox, on_end: Callable[[], None]) -> None:
     """Coordinate one session after the other, until told to stop."""
-    absent = 0
+    crew = NOBODY
     try:
         while True:
-            absent = Session(inbox, absent).run()
+            crew = Session(inbox, crew).run()
     except Stopped:
         return
     finally:
