@@ -221,7 +221,9 @@ class Session:
         order = Verdict(attempt=self._attempt, commit=commit, ahead=self._ahead(hello), joined=self._joined())
         told = Verdict(ticks=[peer.tick(waited.get(peer, 0.0)) for peer in self.members if commit])
         told.MergeFrom(order)
-        if not commit:
+        if commit:
+            self._failures = 0
+        else:
             self._aborted = self._attempt
         for peer in self.members:
             if not commit:
