@@ -51,7 +51,8 @@ class Peer:
         elif self.ready_since is None:
             self.ready_since = time.monotonic()
         self.silent = 0
-        self.drained, self.has_state = report.drained, report.has_state
+        self.drained = report.drained
+        self.has_state = self.has_state or report.has_state  # the first member has it before it knows
         self.halted = self.halted or report.halted
         self.attempt, self.done, self.gave = report.attempt, report.done, report.gave
         self.trouble = report.trouble

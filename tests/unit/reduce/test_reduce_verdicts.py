@@ -168,6 +168,22 @@ def test_who_comes_while_a_reduce_is_decided_is_in_none_but_the_next(members: Me
     assert [(form.index, form.members) for form in forms] == [(0, 3), (1, 3), (2, 3)]
 
 
+def test_what_the_first_member_said_before_it_heard_its_welcome_takes_no_weights_from_it() -> None:
+    inbox = Inbox()
+    first, other, late = (Peer(i, Hello(rank=i, workers=2, address=f"h:{i + 1}", **LIMITS)) for i in range(3))
+    for peer, report in (
+        (first, Report(hello=first.hello)),
+        (other, Report(hello=other.hello)),
+        (first, Report()),
+        (late, Report(hello=late.hello)),
+        (None, None),
+    ):
+        inbox.put((peer, report))
+    coordinate(inbox, lambda: None)
+    told = [first.orders.get() for _ in range(first.orders.qsize())]
+    assert [order.give.address for order in told if order and order.HasField("give")] == ["h:2", "h:3"]
+
+
 def test_who_left_before_all_came_sets_no_terms() -> None:
     inbox = Inbox()
     wrong = Peer(1, Hello(rank=0, workers=2, layout="wrong", **LIMITS))
