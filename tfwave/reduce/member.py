@@ -101,8 +101,6 @@ class Member:
                 raise EnforcerError(f"no weights came for {limit:g} s: are all workers up?")
             self._check()
             came, self._state = self._state, None
-            if came is not None:
-                self._offer = None
         return came
 
     def exchange(self, gradient: Vector) -> list[Update]:
@@ -291,6 +289,7 @@ class Member:
             return
         with self._changed:
             self._handed, self._state, self._has_state = version, state, True
+            self._offer = state if version == 0 else None  # others may wait for it, as the first reduce does
             while self._updates and self._updates[0].version <= version:
                 self._updates.popleft()
             self._report()

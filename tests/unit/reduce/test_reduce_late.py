@@ -6,18 +6,19 @@ The test stands in the coordinator's place, and in that of the member's only nei
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tfwave.reduce.member as member_module
-from tfwave.proto.reduce_pb2 import Form, Go, Order, Report, Verdict, Welcome
+from tfwave.proto.reduce_pb2 import Form, Give, Go, Order, Report, Verdict, Welcome
 from tfwave.reduce.arrivals import KEY_BYTES, Arrivals, call
 from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
 from tfwave.reduce.ring import Ring
-from tfwave.reduce.state import send_state
+from tfwave.reduce.state import receive_state, send_state
 
 LIMIT = 60
 STATE_KEY, RING_KEY = b"s" * KEY_BYTES, b"r" * KEY_BYTES
@@ -127,3 +128,40 @@ def test_the_state_may_come_at_any_moment(late: Late, place: int, version: int) 
     for update in updates:
         total += update.values
     assert total.tolist() == [np.frombuffer(_state(LAST + 1))[0], 1.0]
+
+
+class Hurried(Line):
+    """Has the first member's weights come, and is told whom to give them to, before `join` gets its turn."""
+
+    def open(self, work: Callable[[Order], None], hello: Report, seconds: float) -> None:
+        super().open(work, hello, seconds)
+        work(Order(welcome=Welcome(state_key=STATE_KEY)))
+        send_state(hello.hello.address, STATE_KEY, LIMIT, 0, b"the first's")
+        self.wait_for(lambda report: report.has_state)
+        self.told_in_join()
+
+    def told_in_join(self) -> None:
+        """What else comes so early."""
+
+
+@pytest.mark.parametrize("in_join", [True, False])
+def test_who_has_the_first_ones_weights_gives_them_on_before_the_first_reduce(
+    monkeypatch: pytest.MonkeyPatch, in_join: bool
+) -> None:
+    """It may be in its first step, whose reduce waits for the one that lacks them, until then."""
+    with ExitStack() as stack:
+        arrivals = Arrivals("127.0.0.1")
+        stack.callback(arrivals.close)
+        give = Order(give=Give(address=arrivals.address, key=STATE_KEY))
+        if in_join:
+            monkeypatch.setattr(Hurried, "told_in_join", lambda line: line.work(give))
+        monkeypatch.setattr(member_module, "Line", Hurried)
+        options = Options(rank=1, workers=3, coordinator="127.0.0.1:1", deadline=LIMIT, patience=LIMIT)
+        member = stack.enter_context(Member(options, 1))
+        assert member.join(b"of its own!") == b"the first's"
+        if not in_join:
+            line: Any = member._line
+            line.work(give)
+        assert not member._wanted
+        came = stack.enter_context(arrivals.take(STATE_KEY, LIMIT, lambda: False))
+        assert receive_state(came, 11) == (0, b"the first's")
