@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Report(_message.Message):
-    __slots__ = ("hello", "held", "drained", "has_state", "step_seconds", "attempt", "done", "gave", "halted", "trouble")
+    __slots__ = ("hello", "held", "drained", "has_state", "step_seconds", "attempt", "done", "gave", "halted", "trouble", "full")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     DRAINED_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +17,7 @@ class Report(_message.Message):
     GAVE_FIELD_NUMBER: _ClassVar[int]
     HALTED_FIELD_NUMBER: _ClassVar[int]
     TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     held: int
     drained: bool
@@ -27,7 +28,8 @@ class Report(_message.Message):
     gave: int
     halted: bool
     trouble: str
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., held: _Optional[int] = ..., drained: bool = ..., has_state: bool = ..., step_seconds: _Optional[float] = ..., attempt: _Optional[int] = ..., done: bool = ..., gave: _Optional[int] = ..., halted: bool = ..., trouble: _Optional[str] = ...) -> None: ...
+    full: bool
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., held: _Optional[int] = ..., drained: bool = ..., has_state: bool = ..., step_seconds: _Optional[float] = ..., attempt: _Optional[int] = ..., done: bool = ..., gave: _Optional[int] = ..., halted: bool = ..., trouble: _Optional[str] = ..., full: bool = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("rank", "workers", "address", "layout", "probes", "deadline_seconds", "patience_seconds", "ticks")

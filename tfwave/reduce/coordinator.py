@@ -5,6 +5,7 @@
    they gave: a ring that broke at one member may have ended at another.
 3. Who does not answer in time is out: a process that was stopped sends no end of file.
 4. Who comes late gets the weights of a member, and each sum from then on.
+5. Who takes no sums for long has the others wait once it keeps as many as it may.
 """
 
 import logging
@@ -31,6 +32,10 @@ LOOKS = 3
 Inbox = queue.SimpleQueue[tuple[Peer | None, Report | None]]
 """What peers say; a peer without a report is gone, and no peer means: stop."""
 
+_FULL = (
+    "it keeps as many sums as it may, and took none for so long that the others went on: raise patience, or have "
+    "validations and checkpoints take less time"
+)
 _log = logging.getLogger("tfwave")
 
 
@@ -155,7 +160,8 @@ class Session:
         grace = 0.0 if everybody else min(self._pace.terms().grace, hello.patience_seconds)
         while not (self._changed or self._arrived or self._is_over()):
             ready = {peer.number: peer.ready_since for peer in self.members if self._counts(peer)}
-            go = departure(ready, probed, begin, grace) if ready else None
+            full = any(peer.full for peer in self.members)
+            go = departure(ready, probed, begin, grace) if ready and not full else None
             if go is not None and go <= time.monotonic():
                 return True
             self._look_after(hello)
@@ -187,15 +193,19 @@ class Session:
         return set(self._chance.sample(may, min(count, len(may))))
 
     def _lose_patience(self) -> None:
-        """Evict who gives nothing, if anyone waits for it."""
+        """Evict who takes no sums, or else who gives nothing, if anyone waits for it."""
+        full = [peer for peer in self.members if peer.full]
         silent = [
             peer
             for peer in self.members
             if not peer.has_state or (peer.may_give and peer.ready_since is None)
         ]
-        if len(silent) < len(self.members):
-            for peer in silent:
-                self._evict(peer, "it gave no gradient for so long that the others went on: raise patience")
+        if all(peer in full or peer in silent for peer in self.members):
+            return
+        for peer in full:
+            self._evict(peer, _FULL)
+        for peer in silent if not full else ():
+            self._evict(peer, "it gave no gradient for so long that the others went on: raise patience")
 
     def _reduce(self, hello: Hello) -> None:
         self._attempt += 1

@@ -19,7 +19,7 @@ from tfwave.reduce.options import MOST_WORKERS, Options
 from tfwave.reduce.record import ReduceRecord
 from tfwave.reduce.ring import Ring, RingBroken
 from tfwave.reduce.state import receive_state, send_state
-from tfwave.reduce.update import ReduceFigures, Update
+from tfwave.reduce.update import ReduceFigures, Update, most_sums
 
 _STARTS = 2.0
 """Workers are waited for as long as there is patience, and so are the weights."""
@@ -54,6 +54,7 @@ class Member:
         """
         self._options, self._record = options, record
         self._size, self._dtype = size, np.dtype(dtype)
+        self._most_sums = most_sums(size * self._dtype.itemsize)
         self._changed = threading.Condition()
         self._held = Held(options.local, options.staleness)
         self._updates: deque[Update] = deque()
@@ -61,7 +62,7 @@ class Member:
         self._offer: bytes | None = None
         self._state: bytes | None = None
         self._handed = 0
-        self._drained = self._has_state = self._ended = False
+        self._drained = self._has_state = self._ended = self._told_full = False
         self._failure = ""
         self._ahead = 0 if options.probes == "all" else 1
         self._resumed: float | None = None
@@ -116,10 +117,11 @@ class Member:
             now = time.monotonic()
             seconds = 0.0 if self._resumed is None else now - self._resumed
             self._held.waiting.append((gradient, self._handed))
+            updates = self._take()  # no reduce goes that a full member waits for
             self._report(step_seconds=seconds)
             self._changed.wait_for(lambda: self._ended or self._may_go_on())
             self._check()
-            updates = self._take()
+            updates += self._take()
             self._resumed = time.monotonic()
         return updates
 
@@ -197,7 +199,17 @@ class Member:
         if updates:
             self._handed = updates[-1].version
             self._offer = None  # it is about to change
+            self._tell_room()
         return updates
+
+    def _is_full(self) -> bool:
+        """Whether it may keep no more; who waits for the weights may as long as their giver has room."""
+        kept = len(self._updates) + (self._sum is not None)
+        return self._has_state and kept >= self._most_sums
+
+    def _tell_room(self) -> None:
+        if self._told_full and not self._is_full():
+            self._report()
 
     def _check(self) -> None:
         if self._failure:
@@ -205,6 +217,7 @@ class Member:
 
     def _report(self, *, step_seconds: float = 0.0, halted: bool = False) -> None:
         """Say how this member is; the lock is held, so that reports are in the order of what they say."""
+        self._told_full = self._is_full()
         self._line.say(
             Report(
                 held=len(self._held.waiting),
@@ -216,6 +229,7 @@ class Member:
                 gave=len(self._held.lent),
                 halted=halted,
                 trouble=self._trouble,
+                full=self._told_full,
             )
         )
 
@@ -350,6 +364,7 @@ class Member:
                     self._updates.append(Update(self._version, self._sum, self._ring.members))
             self._sum = None
             self._ahead = verdict.ahead
+            self._tell_room()
             self._changed.notify_all()
 
     def _promise(self, give: Give) -> None:

@@ -16,6 +16,7 @@ class Peer:
         ready_since: when its oldest gradient was first heard of, by `time.monotonic`; None: it has none.
         attempt: the last reduce that ended at it, well (`done`) or not.
         gave: gradients in that reduce; 0 once it knows what came of it.
+        full: it keeps as many sums as it may.
         silent: how often in a row it was found that it had said nothing.
         steps: seconds of its steps since the last reduce that counted.
     """
@@ -31,6 +32,7 @@ class Peer:
     gave: int = 0
     halted: bool = False
     trouble: str = ""
+    full: bool = False
     silent: int = 0
     steps: list[float] = field(default_factory=list[float])
 
@@ -55,7 +57,7 @@ class Peer:
         self.has_state = self.has_state or report.has_state  # the first member has it before it knows
         self.halted = self.halted or report.halted
         self.attempt, self.done, self.gave = report.attempt, report.done, report.gave
-        self.trouble = report.trouble
+        self.trouble, self.full = report.trouble, report.full
         if report.step_seconds > 0:
             self.steps.append(report.step_seconds)
 

@@ -4,6 +4,16 @@ from dataclasses import dataclass
 
 from tfwave.reduce.held import Vector
 
+MOST_BYTES = 2 << 30
+"""Sums that a member has not taken are kept until they have so many bytes; then no reduce goes."""
+LEAST_SUMS = 2
+"""So many are always kept: members in step have one that is taken, and one that comes."""
+
+
+def most_sums(size: int) -> int:
+    """How many sums of `size` bytes a member keeps."""
+    return max(LEAST_SUMS, MOST_BYTES // max(1, size))
+
 
 @dataclass(frozen=True)
 class Update:
