@@ -73,7 +73,7 @@ class ReducedOptimizer:
         self._report = None if report_dir is None else ReduceReport(report_dir, options)
         with ExitStack() as stack:
             if place.is_coordinator:
-                stack.enter_context(Coordinator(place.listen, options.credentials))
+                stack.enter_context(Coordinator(place.listen, options.credentials, once=True))
             self._member = stack.enter_context(self._make_member(options, dtype))
             self._open = stack.pop_all()
 

@@ -323,11 +323,11 @@ def _terms(hello: Hello) -> tuple[object, ...]:
     )
 
 
-def coordinate(inbox: Inbox, on_end: Callable[[], None]) -> None:
-    """Coordinate one session after the other, until told to stop."""
-    crew = NOBODY
+def coordinate(inbox: Inbox, on_end: Callable[[], None], *, once: bool = False) -> None:
+    """Coordinate one session after the other, or the first one only, until told to stop."""
     try:
-        while True:
+        crew = Session(inbox).run()
+        while not once:
             crew = Session(inbox, crew).run()
     except Stopped:
         return

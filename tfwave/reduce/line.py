@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +16,15 @@ from tfwave.runtime.control.credentials import Credentials
 
 _GRPC: Any = grpc  # untyped
 _STUBS: Any = reduce_pb2_grpc
+_AGAIN_SECONDS = 0.2
+_PASSING = (_GRPC.StatusCode.UNAVAILABLE, _GRPC.StatusCode.CANCELLED)
+"""So a call fails whose coordinator ends, as that of the training before may when the next one begins."""
 _WAY_OUT = "run this training again, from its last checkpoint"
 _FAILED = f"this worker's own part in the reduces has failed, as said on standard error: {_WAY_OUT}"
 
 
 class Line:
-    """One stream of gRPC; when it ends, the member is out."""
+    """One stream of gRPC; when it ends, the member is out. One that ends without an order is made again."""
 
     def __init__(
         self,
@@ -41,13 +45,16 @@ class Line:
         self._lost = lost
         self._reason = ""
         self._metadata = credentials.metadata() if credentials else ()
+        self._closed = threading.Event()
         self._reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
 
     def open(self, work: Callable[[Order], None], hello: Report, seconds: float) -> None:
         """Call, for so long until the coordinator is up, and have each order carried out by a thread of its own."""
         self.say(hello)
-        threading.Thread(target=self._read, args=(seconds,), name="tfwave-reduce-read", daemon=True).start()
+        threading.Thread(
+            target=self._read, args=(hello, seconds), name="tfwave-reduce-read", daemon=True
+        ).start()
         threading.Thread(target=self._carry_out, args=(work,), name="tfwave-reduce", daemon=True).start()
 
     def say(self, report: Report) -> None:
@@ -56,17 +63,16 @@ class Line:
 
     def close(self) -> None:
         """Hang up."""
+        self._closed.set()
         self._reports.put(None)
         self._channel.close()
 
-    def _read(self, seconds: float) -> None:
+    def _read(self, hello: Report, seconds: float) -> None:
         reason = f"the coordinator at {self._address} has ended: {_WAY_OUT}"
+        end = time.monotonic() + seconds
         try:
-            _GRPC.channel_ready_future(self._channel).result(seconds)
-            stub: Any = _STUBS.ReduceStub(self._channel)
-            for order in stub.Join(iter(self._reports.get, None), metadata=self._metadata):
-                self._notice(order)
-                self._orders.put(order)
+            while not self._hear(end) and not self._closed.wait(_AGAIN_SECONDS):
+                self._begin_anew(hello)
         except _GRPC.FutureTimeoutError:
             reason = (
                 f"no coordinator came up at {self._address} within {seconds:g} s: is it the right address?"
@@ -80,6 +86,42 @@ class Line:
             reason = f"the coordinator at {self._address} is left: {err}"
         self._reason = reason
         self._orders.put(None)
+
+    def _hear(self, end: float) -> bool:
+        """One call, from when the coordinator is up to its last order; False if none came."""
+        self._wait_until_up(end)
+        stub: Any = _STUBS.ReduceStub(self._channel)
+        came = False
+        try:
+            for order in stub.Join(iter(self._reports.get, None), metadata=self._metadata):
+                came = True
+                self._notice(order)
+                self._orders.put(order)
+        except _GRPC.RpcError as err:
+            failure: Any = err
+            if came or failure.code() not in _PASSING or time.monotonic() >= end:
+                raise
+        return came
+
+    def _wait_until_up(self, end: float) -> None:
+        if time.monotonic() >= end:
+            raise _GRPC.FutureTimeoutError
+        up = _GRPC.channel_ready_future(self._channel)
+        while True:
+            left = end - time.monotonic()
+            try:
+                up.result(max(0.0, min(left, _AGAIN_SECONDS)))
+                return
+            except _GRPC.FutureTimeoutError:
+                if left <= 0 or self._closed.is_set():
+                    raise
+
+    def _begin_anew(self, hello: Report) -> None:
+        """The failed call may still take a report; what was said to it is said again once orders come."""
+        reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
+        reports.put(hello)
+        before, self._reports = self._reports, reports
+        before.put(None)
 
     def _carry_out(self, work: Callable[[Order], None]) -> None:
         reason = _FAILED

@@ -1,9 +1,11 @@
 """The coordinator as a service: a stream of gRPC for each member, guarded as the control service is."""
 
 import itertools
+import queue
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +26,8 @@ LAST_WORDS_SECONDS = 20.0
 CHANNEL_OPTIONS = (
     ("grpc.so_reuseport", 0),
     ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2000),  # the coordinator of the next training is found soon
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 30_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
@@ -38,13 +42,16 @@ _STUBS: Any = reduce_pb2_grpc
 class Coordinator:
     """Coordinates the reduces of the members that come, one training after the other, until `stop`."""
 
-    def __init__(self, address: str = "127.0.0.1:0", credentials: Credentials | None = None) -> None:
+    def __init__(
+        self, address: str = "127.0.0.1:0", credentials: Credentials | None = None, *, once: bool = False
+    ) -> None:
         """Listen.
 
         Args:
             address: ``host:port``; port 0: the system chooses. Without credentials, the host must be loopback.
             credentials: what a member must prove. What members sum among each other is not encrypted: it goes
                 over connections that begin with a secret of the coordinator's, on a network that is trusted.
+            once: listen no more when the first training has ended; who comes then waits for the next coordinator.
 
         Raises:
             EnforcerError: the address is open to other machines without credentials, malformed or in use; or a
@@ -59,12 +66,17 @@ class Coordinator:
             options=CHANNEL_OPTIONS,
             maximum_concurrent_rpcs=MOST_WORKERS,
         )
-        _STUBS.add_ReduceServicer_to_server(_Service(self._inbox), self._server)
+        self._service = _Service(self._inbox)
+        _STUBS.add_ReduceServicer_to_server(self._service, self._server)
         port = _bind(self._server, address, credentials and credentials.for_server())
         self.address = f"{address.rpartition(':')[0]}:{port}"
         self._server.start()
         self._thread = threading.Thread(
-            target=coordinate, args=(self._inbox, self._close), name="tfwave-coordinator", daemon=True
+            target=coordinate,
+            args=(self._inbox, self._close),
+            kwargs={"once": once},
+            name="tfwave-coordinator",
+            daemon=True,
         )
         self._thread.start()
 
@@ -74,7 +86,9 @@ class Coordinator:
         self._thread.join()
 
     def _close(self) -> None:
-        self._server.stop(LAST_WORDS_SECONDS).wait()
+        stopped = self._server.stop(LAST_WORDS_SECONDS)
+        self._service.close()
+        stopped.wait()
 
     def __enter__(self) -> "Coordinator":
         return self
@@ -99,6 +113,7 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._numbers = itertools.count(1)
+        self._closed = False
 
     def Join(self, request_iterator: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802
         first: reduce_pb2.Report | None = next(request_iterator, None)
@@ -114,12 +129,23 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
             peer.orders.put(None)
 
         self._inbox.put((peer, first))
+        if self._closed:  # perhaps too late for `close` to see
+            peer.orders.put(None)
         if not context.add_callback(ended):
             ended()
         threading.Thread(
             target=self._listen, args=(peer, request_iterator), name="tfwave-reduce-peer", daemon=True
         ).start()
         yield from iter(peer.orders.get, None)
+
+    def close(self) -> None:
+        """Hang up, without an order, on those that nobody coordinates any more."""
+        self._closed = True
+        with suppress(queue.Empty):
+            while True:
+                peer, _ = self._inbox.get_nowait()
+                if peer is not None:
+                    peer.orders.put(None)
 
     def _listen(self, peer: Peer, reports: Iterator[Any]) -> None:
         try:

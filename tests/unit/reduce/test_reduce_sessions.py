@@ -1,13 +1,31 @@
 """One training after another, at one coordinator or at the next one of the same address."""
 
-from collections.abc import Sequence
+import queue
+import socket
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
+import grpc
 import pytest
 
-from tfwave.proto.reduce_pb2 import Form, Hello, Report
+from tests.controlled import open_channel
+from tests.ports import free_ports
+from tfwave.proto import reduce_pb2_grpc
+from tfwave.proto.reduce_pb2 import End, Form, Hello, Order, Report
 from tfwave.reduce.coordinator import Inbox, coordinate
+from tfwave.reduce.line import Line
+from tfwave.reduce.member import Member
+from tfwave.reduce.options import Options
 from tfwave.reduce.peer import Peer
+from tfwave.reduce.service import Coordinator
+
+GRPC: Any = grpc
+STUBS: Any = reduce_pb2_grpc
+LIMIT = 60
+CLOSED = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+"""A thread of gRPC may say that its channel is closed."""
 
 LIMITS: dict[str, Any] = {"deadline_seconds": 60, "patience_seconds": 60}
 
@@ -50,3 +68,109 @@ def test_a_training_waits_for_those_that_the_same_one_before_left(
     inbox.put((None, None))
     coordinate(inbox, lambda: None)
     assert [form.members for form in forms(peers)[:awaited]] == [awaited] * awaited
+
+
+def test_a_coordinator_of_one_training_takes_nobody_into_another() -> None:
+    inbox, ended = Inbox(), list[bool]()
+    train(inbox, 2, 2)
+    late = arrive(inbox, 2)
+    inbox.put((None, None))
+    coordinate(inbox, lambda: ended.append(True), once=True)
+    assert ended
+    assert all(peer.orders.empty() for peer in late)
+
+
+def fit(rank: int, address: str) -> None:
+    with Member(Options(rank, 2, address, patience=LIMIT), 1) as member:
+        member.join(b"")
+        assert not list(member.drain(bytes))
+
+
+def test_who_is_the_first_to_begin_the_next_training_waits_for_its_coordinator() -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    with ThreadPoolExecutor(2) as threads:
+        with Coordinator(address, once=True) as coordinator:
+            list(threads.map(fit, range(2), [address] * 2))
+            early = threads.submit(fit, 1, address)
+            coordinator._thread.join(LIMIT)  # nobody has stopped it
+            assert not coordinator._thread.is_alive()
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
+        with Coordinator(address, once=True):
+            fit(0, address)
+            early.result(LIMIT)
+
+
+def test_who_comes_when_a_coordinator_ends_is_not_kept_waiting() -> None:
+    with Coordinator() as coordinator, open_channel(coordinator.address) as channel:
+        coordinator._service.close()
+        hello = Report(hello=Hello(workers=1, address="127.0.0.1:1", **LIMITS))
+        orders = list(STUBS.ReduceStub(channel).Join(iter([hello]), timeout=LIMIT))
+    assert not any(order.HasField("end") and order.end.reason for order in orders)
+
+
+class Passing(reduce_pb2_grpc.ReduceServicer):
+    """Some calls end before any order, when a report has followed the hello."""
+
+    def __init__(self, calls: int, code: Any) -> None:
+        self._calls, self._code = calls, code
+        self.firsts: list[Report] = []
+
+    def Join(self, request_iterator: Iterator[Any], context: Any) -> Iterator[Order]:
+        self.firsts.append(next(request_iterator))
+        if len(self.firsts) <= self._calls:
+            if len(self.firsts) == 1:
+                next(request_iterator)
+            if self._code is not None:
+                context.abort(self._code, "passing")
+            return
+        yield Order(end=End(reason="heard"))
+
+
+@contextmanager
+def called(service: Passing, seconds: float) -> Generator[tuple[Line, "queue.SimpleQueue[str]"]]:
+    """A line to it, and why it is lost."""
+    server: Any = GRPC.server(ThreadPoolExecutor(2))
+    STUBS.add_ReduceServicer_to_server(service, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    lost: queue.SimpleQueue[str] = queue.SimpleQueue()
+    line = Line(address, None, lambda _: None, lost.put)
+    try:
+        line.open(lambda order: lost.put(order.end.reason), Report(hello=Hello(rank=7)), seconds)
+        line.say(Report(held=1))
+        yield line, lost
+    finally:
+        line.close()
+        server.stop(None).wait()
+
+
+@pytest.mark.parametrize("code", [GRPC.StatusCode.UNAVAILABLE, GRPC.StatusCode.CANCELLED, None])
+def test_a_call_that_ends_without_an_order_is_made_again_with_the_same_hello(code: Any) -> None:
+    service = Passing(2, code)
+    with called(service, LIMIT) as (_, lost):
+        assert lost.get(timeout=LIMIT) == "heard"
+        assert "has ended" in lost.get(timeout=LIMIT)
+    assert [first.hello.rank for first in service.firsts] == [7, 7, 7]
+
+
+@CLOSED
+@pytest.mark.parametrize("code", [GRPC.StatusCode.UNAVAILABLE, None])
+def test_calls_that_end_without_an_order_are_not_made_for_ever(code: Any) -> None:
+    with called(Passing(1 << 30, code), 0.5) as (_, lost):
+        assert "coordinator" in lost.get(timeout=LIMIT)
+
+
+def test_a_call_that_is_refused_is_not_made_again() -> None:
+    service = Passing(1, GRPC.StatusCode.INVALID_ARGUMENT)
+    with called(service, LIMIT) as (_, lost):
+        assert "passing (INVALID_ARGUMENT)" in lost.get(timeout=LIMIT)
+    assert len(service.firsts) == 1
+
+
+@CLOSED
+def test_a_line_that_is_closed_calls_no_more() -> None:
+    """In whatever it does just then."""
+    with called(Passing(1 << 30, GRPC.StatusCode.UNAVAILABLE), 100 * LIMIT) as (line, lost):
+        line.close()
+        assert "coordinator" in lost.get(timeout=LIMIT)

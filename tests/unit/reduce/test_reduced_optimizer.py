@@ -1,5 +1,7 @@
 """What becomes of an optimizer whose gradients are reduced; nothing here runs TensorFlow."""
 
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -121,6 +123,31 @@ def told_of_rates(workers: list[str], rank: int, probes: int | str) -> list[str]
     finally:
         reduced.close()
     return [str(warning.message) for warning in caught]
+
+
+def test_a_worker_that_begins_its_next_fit_first_waits_for_the_others() -> None:
+    """The coordinator of the fit before is in the process of the first worker, which has not left it yet."""
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    began = threading.Event()
+
+    def fits(rank: int) -> None:
+        place = Place.given(workers, rank)
+        for fit in range(2):
+            weights, options = [np.zeros(2, np.float32).view(Weight)], place.options(patience=60.0)
+            reduced = ReducedOptimizer(Optimizer(), weights, (), place, options)
+            try:
+                if rank and fit:
+                    began.set()
+                reduced.join()
+                reduced.drain()
+                if not rank and not fit:
+                    assert began.wait(60)
+                    time.sleep(0.5)  # time to say hello to a coordinator that would take it
+            finally:
+                reduced.close()
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(fits, range(2)))
 
 
 def test_a_legacy_optimizer_is_refused(alone: Alone) -> None:
