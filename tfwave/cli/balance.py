@@ -13,6 +13,7 @@ from tfwave.balance.variables import placeable
 from tfwave.bundle.costs import bundle_costs
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cost.estimate import estimated
 from tfwave.cost.table import Costs
@@ -45,6 +46,7 @@ def balance_command(  # noqa: PLR0913, PLR0917
 
       tfwave balance train.pb --fetch train_op --json
     """
+    check_outputs((graph,), (output,))
     source = load_source(graph, fetches)
     holdings = Holdings(source.view, job)
     transfers = holdings.sized(source.transfers.data)

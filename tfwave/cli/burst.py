@@ -11,6 +11,7 @@ from tfwave.burst.released import profile_at
 from tfwave.burst.section import plan_layers
 from tfwave.cli.burst_share import Bandwidth, Latency, ProfileFile, burst_share_command
 from tfwave.cli.output import JsonFlag, console, print_json, progress_console
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_layers
 from tfwave.cost.cluster import parse_bandwidth, parse_latency
@@ -66,6 +67,7 @@ def burst_plan_command(  # noqa: PLR0913, PLR0917
 
       tfwave burst plan A100_vgg.prof --devices 8 --batch 32 --per job --amplification 1.5
     """
+    check_outputs((profile,), (output,))
     if per not in LIMITS_OF:
         raise PlanError(f"--per {per} is not one of {', '.join(LIMITS_OF)}")
     layers = plan_layers(
@@ -110,6 +112,7 @@ def burst_profile_command(
 
       tfwave burst profile my_models:resnet --batches 4,8,16,32 -o profile.json
     """
+    check_outputs((model,), (output,))
     found = profile_model(
         load_model(model),
         _numbers("--batches", batches),

@@ -10,6 +10,7 @@ import typer
 from tfwave.bundle.bundle import load_bundle
 from tfwave.cli.job_names import job_names
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.colocate.advice import Advice, advise
 from tfwave.colocate.profile import captured_step
@@ -58,6 +59,7 @@ def colocate_command(  # noqa: PLR0913, PLR0917
 
       tfwave colocate resnet bert --memory 512MiB --json
     """
+    check_outputs(bundles, (output, plot))
     split = None if split_size is None else parse_size(split_size)
     found = advise(_steps(bundles, device), parse_size(memory), policy, split)
     if found.plan is not None:

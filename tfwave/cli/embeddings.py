@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_embeddings
 from tfwave.cost.cluster import parse_bandwidth, parse_latency
@@ -50,6 +51,7 @@ def embeddings_command(  # noqa: PLR0913, PLR0917
 
       tfwave embeddings capture.json --bandwidth 300mbit --room 64MiB --staleness 1 -o plan.json
     """
+    check_outputs((capture,), (output,))
     known = read_capture(capture)
     known = known.dealt(servers) if servers else known
     links = Links(parse_bandwidth(bandwidth), parse_latency(latency), workers)

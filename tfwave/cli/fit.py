@@ -7,6 +7,7 @@ import typer
 
 from tfwave.bundle.bundle import load_bundle
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, short_device
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_memory
 from tfwave.offload.captured import captured_step
@@ -69,6 +70,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
 
       tfwave fit captured --memory 512MiB --plot fitted.png
     """
+    check_outputs((bundle, at_other_batch), (plot, output))
     captured = captured_step(load_bundle(bundle), device)
     other = None if at_other_batch is None else captured_step(load_bundle(at_other_batch), device)
     asked = Question(captured, other, parse_size(memory), policy, placement)

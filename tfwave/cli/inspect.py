@@ -19,6 +19,7 @@ from tfwave.cli.output import (
     print_table,
     short_device,
 )
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import say_written
 from tfwave.cli.show_plan import print_plan
 from tfwave.errors import TfwaveError
@@ -58,6 +59,7 @@ def inspect_command(
 
       tfwave inspect train.pb --graphml train.graphml
     """
+    check_outputs((graph, plan), (graphml_file, dot_file))
     known = None if plan is None else load_plan(plan)
     if graph is not None:
         source = load_source(graph)

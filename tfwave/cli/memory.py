@@ -9,6 +9,7 @@ import typer
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.placement import PlacedStep, placed_step, save_placed_plot, show_placed
 from tfwave.cli.plan_file import PlanOutput, say_written, write_plan
 from tfwave.errors import PlanError
@@ -54,6 +55,7 @@ def memory_command(  # noqa: PLR0913, PLR0917
 
       tfwave memory captured --placement --plot placed.png -o plan.json
     """
+    check_outputs((bundle, plan), (plot, output))
     loaded = load_bundle(bundle)
     found = captured_memory(loaded, device)
     if placement:

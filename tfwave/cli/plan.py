@@ -19,6 +19,7 @@ from tfwave.cli.output import (
     milliseconds,
     print_json,
 )
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_order
 from tfwave.cost.network import Network
@@ -72,6 +73,7 @@ def plan_command(  # noqa: PLR0913, PLR0917
 
       tfwave plan - --policy tic < worker.pb
     """
+    check_outputs((graph, costs), (output,))
     source = load_source(graph, fetches)
     transfers = source.transfers.data
     known = _network(source, policy, costs)

@@ -11,6 +11,7 @@ from rich.progress import Progress
 
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, load_source
 from tfwave.cli.output import JsonFlag, console, print_json, progress_console
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.predictions import predictions_dict, print_predictions
 from tfwave.cost.file import load_costs
 from tfwave.errors import MissingCost, TfwaveError
@@ -95,6 +96,7 @@ def simulate_command(  # noqa: PLR0913, PLR0917
 
       tfwave simulate demo-run/bundle --plan plan.json --workers 8 --trace trace.json
     """
+    check_outputs((graph, plan, costs), (trace, timeline))
     settings = {
         "bandwidth": bandwidth,
         "latency": latency,

@@ -14,6 +14,7 @@ from tfwave.bundle.memory import captured_memory
 from tfwave.bundle.memory.captured import memory_devices
 from tfwave.cli.inputs import Fetches
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.outputs import check_outputs
 from tfwave.cli.partition_waves import PartitionWaves
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.wave_step import CapturedStep, training_of
@@ -106,6 +107,7 @@ def waves_command(  # noqa: PLR0913, PLR0917
 
       tfwave waves captured --memory 512MiB --json
     """
+    check_outputs((bundle, graph), (output,))
     loaded, limit = load_bundle(bundle), parse_size(memory)
     names = fetches or loaded.manifest.fetches
     training = training_of(loaded, graph, names)

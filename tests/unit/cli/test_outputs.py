@@ -1,0 +1,77 @@
+"""No command writes over what it reads."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.conftest import Command
+
+LINES = (
+    "plan worker.pb --policy tic -o worker.pb",
+    "plan worker.pb --costs plan.json -o plan.json",
+    "balance worker.pb -o ./worker.pb",
+    "inspect worker.pb --dot link.pb",
+    "inspect worker.pb --graphml worker.pb",
+    "inspect --plan plan.json worker.pb --dot plan.json",
+    "simulate bundle --plan plan.json --trace plan.json",
+    "simulate bundle --timeline bundle/bundle.json",
+    "fit bundle --memory 1GB -o bundle/bundle.json",
+    "fit bundle --memory 1GB --plot bundle/held.png",
+    "fit bundle --memory 1GB --at-other-batch other -o other",
+    "memory bundle --placement -o bundle/graphs/000.pb",
+    "memory bundle --placement --plan plan.json -o plan.json",
+    "memory bundle --plot bundle/held.png",
+    "waves bundle --memory 1GB --graph worker.pb -o worker.pb",
+    "colocate bundle bundle --memory 1GB -o bundle/bundle.json",
+    "colocate bundle --memory 1GB --plot bundle/held.png",
+    "embeddings plan.json -o plan.json",
+    "burst plan plan.json --devices 2 --batch 2 -o plan.json",
+    "burst profile worker.pb -o worker.pb",
+    "report bundle plan.html -o plan.html",
+    "report bundle plan.md -o plan.html",
+    "report bundle -o bundle/page.html",
+    "rewrite worker.pb --plan plan.json --passes strip -o plan.json",
+)
+
+
+@pytest.fixture
+def inputs(graph: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = graph.parent
+    assert place == bundle.parent
+    (place / "link.pb").symlink_to(graph)
+    for name in ("plan.json", "plan.md", "plan.html"):
+        (place / name).write_bytes(b"read")
+    (place / "other").mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+def held(place: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_is_read_is_not_written_over(tfwave: Command, inputs: Path, line: str) -> None:
+    before = held(inputs)
+    ran = tfwave(*line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert "' is, contains or lies within '" in ran.err
+    assert "', which is read: choose another name" in ran.err
+    assert held(inputs) == before
+
+
+def test_a_plan_that_is_added_to_may_be_written_over(tfwave: Command, inputs: Path) -> None:
+    assert tfwave("plan", "worker.pb", "--policy", "tic", "-o", "p.json").code == 0
+    before = (inputs / "p.json").read_bytes()
+    ran = tfwave("plan", "worker.pb", "--policy", "fifo", "--add-to", "p.json", "-o", "p.json")
+    assert (ran.code, ran.err) == (0, "")
+    assert (inputs / "p.json").read_bytes() != before
+
+
+def test_standard_input_and_names_beside_what_is_read_are_no_input(tfwave: Command, inputs: Path) -> None:
+    graph = (inputs / "worker.pb").read_bytes()
+    assert tfwave("plan", "-", "--policy", "tic", "-o", "p.json", stdin=graph).code == 0
+    assert tfwave("plan", "bundle", "-o", "bundle.json").code == 0
+    run = inputs / "run"
+    run.mkdir()
+    assert "is read" not in tfwave("report", "run", "-o", "run/report.html").err
