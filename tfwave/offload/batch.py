@@ -52,6 +52,7 @@ def scaled(step: TrainingStep, times: float) -> TrainingStep:
 
 def _as_in(step: TrainingStep, other: TrainingStep) -> tuple[TrainingStep, float]:
     """The step with the bytes of another, and the ratio of their batches: that by which most bytes differ."""
+    _check_same(step, other)
     sizes = {name: buffer.bytes for buffer in other.buffers for name in buffer.names}
     scratch = {op.node: op.scratch for op in other.ops}
     buffers = tuple(replace(b, bytes=sizes.get(b.names[0], b.bytes)) for b in step.buffers)
@@ -63,7 +64,21 @@ def _as_in(step: TrainingStep, other: TrainingStep) -> tuple[TrainingStep, float
             votes[ratio] = votes.get(ratio, 0) + mine.bytes
     if not votes:
         raise BundleError("the two captures hold the same bytes: capture the step at another batch")
-    return replace(step, ops=ops, buffers=buffers), max(votes, key=lambda ratio: (votes[ratio], ratio))
+    times = max(votes, key=lambda ratio: (votes[ratio], ratio))
+    if times == 1:
+        raise BundleError("the batches of the two captures hardly differ: capture the step at another batch")
+    return replace(step, ops=ops, buffers=buffers), times
+
+
+def _check_same(step: TrainingStep, other: TrainingStep) -> None:
+    """TensorFlow may optimize a step otherwise at another batch, but most of its ops stay."""
+    mine, theirs = ({op.node for op in one.ops} for one in (step, other))
+    shared, most = len(mine & theirs), max(len(mine), len(theirs))
+    if 2 * shared < most:
+        raise BundleError(
+            f"the captures at two batches are of different steps, which share {shared} of {most} ops: capture the "
+            "same step at another batch"
+        )
 
 
 def _held(step: TrainingStep, order: tuple[int, ...], method: Method) -> Bytes:

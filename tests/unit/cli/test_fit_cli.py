@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from tests.memory_steps import Step, bundle_of, declare, graph
 from tests.unit.conftest import Command
 from tfwave.bundle.bundle import Bundle, load_bundle, save_bundle
+from tfwave.errors import BundleError
+from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import captured_step
 from tfwave.offload.curve import fitted_curve, plain_curve
 from tfwave.offload.question import Question
@@ -114,6 +117,16 @@ def test_two_captures_tell_how_bytes_grow(tfwave: Command, captured: Path, tmp_p
     assert json.loads(ran.out)["largest_batch"]["plain"] == pytest.approx(0.9 * 84 / 40, rel=0.01)
     ran = tfwave("fit", captured, "--memory", "84MiB", "--at-other-batch", captured)
     assert (ran.code, "hold the same bytes" in ran.err) == (2, True)
+
+
+def test_two_captures_are_of_one_step_at_batches_that_differ(captured: Path) -> None:
+    step = captured_step(load_bundle(captured)).step
+    renamed = tuple(replace(op, node=f"other/{op.node}") if i % 3 else op for i, op in enumerate(step.ops))
+    with pytest.raises(BundleError, match=r"different steps, which share 4 of 11 ops: capture the same step"):
+        largest_batch(step, 84 * MIB, replace(step, ops=renamed))
+    hardly = tuple(replace(b, bytes=b.bytes + b.bytes // 250) for b in step.buffers)
+    with pytest.raises(BundleError, match="hardly differ: capture the step at another batch"):
+        largest_batch(step, 84 * MIB, replace(step, buffers=hardly))
 
 
 def test_a_step_without_room_ends_with_code_1(tfwave: Command, captured: Path, tmp_path: Path) -> None:
