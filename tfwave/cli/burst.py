@@ -117,10 +117,10 @@ def burst_profile_command(
         load_model(model),
         _numbers("--batches", batches),
         repeats=repeats,
-        progress=lambda name: progress_console.print(name, markup=False),
+        progress=progress_console.print,
     )
     write_profile(found, output)
-    console.print(f"{len(found.layers)} layers of '{found.model}'", markup=False)
+    console.print(f"{len(found.layers)} layers of '{found.model}'")
     say_written(output)
 
 

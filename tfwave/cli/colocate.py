@@ -72,7 +72,7 @@ def colocate_command(  # noqa: PLR0913, PLR0917
     else:
         _print(found)
         if plot is not None and found.plan is not None:
-            console.print(f"drawn to '{plot}'")
+            console.print(f"drawn to '{plot}'", soft_wrap=True)
         if found.fits:
             say_written(output)
     if not found.fits:
@@ -147,12 +147,11 @@ def _print(found: Advice) -> None:
             for name, job in sorted(found.whole.items())
         ],
     )
-    console.print(_verdict(found), soft_wrap=True, markup=False)
+    console.print(_verdict(found), soft_wrap=True)
     console.print(
         f"largest batches, all scaled alike: {_times(found.batch_scale)} the captured ones; an estimate: all but "
         "what is resident is taken to grow with the batch",
         soft_wrap=True,
-        markup=False,
     )
 
 

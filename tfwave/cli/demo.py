@@ -105,7 +105,9 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
         f"predicted before the run: {milliseconds(predicted.makespan_seconds)} ordered, "
         f"never under {milliseconds(predicted.lower_seconds)}"
     )
-    console.print(f"all of it is in '{out}': bundle, plan.json, figures.json, handoffs.json, trace.json")
+    console.print(
+        f"all of it is in '{out}': bundle, plan.json, figures.json, handoffs.json, trace.json", soft_wrap=True
+    )
     console.print(
         f"look at '{out / PAGE}' in a browser; report.md beside it has the same facts", soft_wrap=True
     )

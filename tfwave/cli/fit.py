@@ -83,7 +83,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
     else:
         _print(asked)
         if plot is not None:
-            console.print(f"drawn to '{plot}'", soft_wrap=True, markup=False)
+            console.print(f"drawn to '{plot}'", soft_wrap=True)
     if asked.fit is None:
         raise typer.Exit(1)
     if not as_json:
@@ -132,11 +132,10 @@ def _print(asked: Question) -> None:
         f"{'two captures' if asked.other else 'one capture'}: {batch.plain:.2f} x as it is, {batch.fitted:.2f} x "
         "with all away that can be",
         soft_wrap=True,
-        markup=False,
     )
     if asked.fit is not None and asked.section is not None:
         print_memory(asked.section)
-        console.print(_price(asked.fit), soft_wrap=True, markup=False)
+        console.print(_price(asked.fit), soft_wrap=True)
 
 
 def _price(fit: Fit) -> str:

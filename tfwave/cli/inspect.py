@@ -83,7 +83,7 @@ def _inspect_graph(source: Source, plan: Plan | None, *, as_json: bool) -> None:
         return
     _print(found)
     if fitting:
-        console.print(f"The plan belongs to this graph: {', '.join(fitting)}.", markup=False)
+        console.print(f"The plan belongs to this graph: {', '.join(fitting)}.")
     elif fitting is not None:
         console.print("The plan says where variables, layers or rows lie, and nothing of any graph.")
 

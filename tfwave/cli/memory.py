@@ -73,7 +73,7 @@ def memory_command(  # noqa: PLR0913, PLR0917
         return
     _print(loaded, found, top)
     if plot is not None:
-        console.print(f"drawn to '{plot}'")
+        console.print(f"drawn to '{plot}'", soft_wrap=True)
 
 
 def _place(step: PlacedStep, plot: Path | None, *, as_json: bool) -> None:
@@ -140,7 +140,6 @@ def _print(bundle: Bundle, found: CapturedMemory, top: int) -> None:
         f"first increase, then drop: {shape.rise:.0%} of what is added before the peak is still held at it, "
         f"{shape.drop:.0%} of what goes after it is not added again",
         soft_wrap=True,
-        markup=False,
     )
     rows = [_row(memory, tensor) for tensor in _largest(memory, top)]
     print_table(

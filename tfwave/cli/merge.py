@@ -132,4 +132,4 @@ def _report(document: dict[str, Any]) -> None:
         words=["from", "feeds", "fetches"],
         to=progress_console,
     )
-    progress_console.print(f"written to '{document['output']}'", soft_wrap=True, markup=False)
+    progress_console.print(f"written to '{document['output']}'", soft_wrap=True)

@@ -26,8 +26,9 @@ __all__ = [
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
-console = Console(highlight=False)
-progress_console = Console(stderr=True, highlight=False)
+# Names of users are shown as they are, whatever brackets and colons they have.
+console = Console(highlight=False, markup=False, emoji=False)
+progress_console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: Any) -> None:

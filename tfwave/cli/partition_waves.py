@@ -114,7 +114,7 @@ class PartitionWaves:
             "gradients",
         ]
         print_table("a batch alone, by partition", titles, [self._row(i) for i in range(len(self.profiles))])
-        console.print(self.text, soft_wrap=True, markup=False)
+        console.print(self.text, soft_wrap=True)
         console.print(f"number of waves: {self.count.waves}")
 
     def _row(self, number: int) -> tuple[object, ...]:

@@ -2,8 +2,8 @@
 
 from dataclasses import asdict
 
-from rich.markup import escape
 from rich.padding import Padding
+from rich.text import Text
 
 from tfwave.cli.output import JsonFlag, console, print_json
 from tfwave.passes.catalogue import OptionDoc, PassDoc, catalogue
@@ -23,8 +23,8 @@ def passes_command(as_json: JsonFlag = False) -> None:
         print_json([asdict(doc) for doc in docs])
         return
     for doc in docs:
-        console.print(f"[bold]{doc.name}[/bold]{_options(doc)}")
-        console.print(Padding(escape(doc.summary), (0, 0, 0, 4)))
+        console.print(Text.assemble((doc.name, "bold"), _options(doc)))
+        console.print(Padding(doc.summary, (0, 0, 0, 4)))
     console.print("docs/passes.md says more. A pass of your own is named as module:Class.")
 
 
@@ -36,4 +36,4 @@ def _options(doc: PassDoc) -> str:
 def _option(option: OptionDoc) -> str:
     shown = '""' if option.default == "" else option.default
     default = "" if option.default is None else f" = {shown}"
-    return escape(f"{option.name}: {option.type}{default}")
+    return f"{option.name}: {option.type}{default}"

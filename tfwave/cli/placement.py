@@ -47,7 +47,6 @@ class PlacedStep:
             f"{len(self.lives)} allocations that it takes and gives back, "
             f"{in_words(self.figures[0].live_bytes)} at once at most",
             soft_wrap=True,
-            markup=False,
         )
         rows = [
             (each.placing, in_words(each.pool_bytes), f"{each.over_peak:.3f}", f"{each.unusable:.1%}")

@@ -37,4 +37,4 @@ def write_plan(decided: Callable[[], Plan], output: Path | None, add_to: Path | 
 def say_written(output: Path | None) -> None:
     """Tell people where it is."""
     if output is not None:
-        console.print(f"written to '{output}'", soft_wrap=True, markup=False)
+        console.print(f"written to '{output}'", soft_wrap=True)

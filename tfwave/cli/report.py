@@ -36,4 +36,4 @@ def report_command(
     files = [path for path in inputs if is_bundle(path) or path.is_file()]  # a run may hold its page
     check_outputs(files, (output, output.parent / f"{output.stem}.md"))
     markdown = write_page(read_given(inputs), output)
-    console.print(f"the page is '{output}', the same facts are in '{markdown}'", soft_wrap=True, markup=False)
+    console.print(f"the page is '{output}', the same facts are in '{markdown}'", soft_wrap=True)

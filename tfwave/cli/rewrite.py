@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.graphs import BundleGraphs
@@ -200,7 +201,7 @@ def _rewrite(labelled: tuple[str, GraphItem], pipeline: Pipeline, dump: Path | N
     instruments: list[Instrument] = [recorder]
     if dump is not None:
         instruments.append(Dumper(dump))
-    with progress_console.status(f"{label}: {excerpt(str(pipeline))}"):
+    with progress_console.status(Text(f"{label}: {excerpt(str(pipeline))}")):
         result = replace(pipeline, instruments=tuple(instruments))(item)
     return Rewritten(label, result.item, tuple(recorder.stages))
 
@@ -230,10 +231,10 @@ def _report(done: Sequence[Rewritten], output: str) -> None:
         print_table(one.label, _COLUMNS, rows, to=progress_console)
         for stage in one.stages:
             for remark in stage.remarks:
-                progress_console.print(f"{excerpt(stage.graph_pass)}: {remark}", style="yellow", markup=False)
+                progress_console.print(f"{excerpt(stage.graph_pass)}: {remark}", style="yellow")
     if not any(one.changed for one in done):
-        progress_console.print("[yellow]nothing was to be done: the output equals the input[/yellow]")
-    progress_console.print(f"written to '{output}'")
+        progress_console.print("nothing was to be done: the output equals the input", style="yellow")
+    progress_console.print(f"written to '{output}'", soft_wrap=True)
 
 
 def _row(stage: StageSummary) -> list[object]:

@@ -77,10 +77,10 @@ def _print_predicted(predicted: Predicted) -> None:
         f"E {predicted.efficiency:.3f}, S {predicted.speedup:.3f}\n"
         f"step: {milliseconds(predicted.unordered_seconds)} unordered, "
         f"{milliseconds(predicted.ordered_seconds)} ordered, {predicted.gap:.1%} above the best bound "
-        f"({predicted.bound}, {milliseconds(predicted.bound_seconds)})\n"
-        f"[bold]{predicted.verdict}[/bold]",
+        f"({predicted.bound}, {milliseconds(predicted.bound_seconds)})",
         soft_wrap=True,
     )
+    console.print(predicted.verdict, style="bold", soft_wrap=True)
     if predicted.ack_window_seconds:
         console.print(
             f"where no hook keeps the order: {milliseconds(predicted.ack_window_seconds)} by acknowledgements "
@@ -113,7 +113,7 @@ def _print_waves(waves: Waves) -> None:
         soft_wrap=True,
     )
     if waves.verdict:
-        console.print(waves.verdict, soft_wrap=True, markup=False)
+        console.print(waves.verdict, soft_wrap=True)
 
 
 def _print_placement(placement: Placement) -> None:
@@ -195,7 +195,7 @@ def print_embeddings(embeddings: Embeddings) -> None:
         soft_wrap=True,
     )
     if embeddings.verdict:
-        console.print(embeddings.verdict, soft_wrap=True, markup=False)
+        console.print(embeddings.verdict, soft_wrap=True)
     rows = [
         (t.name, t.rows, t.columns, t.layout if t.layout == WHOLE else f"by {t.layout}", _numbers(t.servers))
         for t in sorted(embeddings.tables, key=lambda t: (-t.rows * t.columns, t.name))[:_SHOWN_TENSORS]

@@ -10,8 +10,9 @@ import typer
 from rich.progress import Progress
 
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, load_source
-from tfwave.cli.output import JsonFlag, console, print_json, progress_console
+from tfwave.cli.output import JsonFlag, print_json, progress_console
 from tfwave.cli.outputs import check_outputs
+from tfwave.cli.plan_file import say_written
 from tfwave.cli.predictions import predictions_dict, print_predictions
 from tfwave.cost.file import load_costs
 from tfwave.errors import MissingCost, TfwaveError
@@ -119,8 +120,7 @@ def simulate_command(  # noqa: PLR0913, PLR0917
         return
     print_predictions(subject, found)
     for file in (trace, timeline):
-        if file is not None:
-            console.print(f"written to '{file}'")
+        say_written(file)
 
 
 def _orders(plan: Path | None, policy: str | None) -> Plan | PlanRequest:

@@ -83,7 +83,7 @@ def stragglers_command(  # noqa: PLR0913, PLR0917
     _print(terms, rows)
     for verdict, each in zip(verdicts, found, strict=True):
         console.print(_in_words(verdict))
-        console.print(_of_groups(verdict, each[-1]))
+        console.print(_of_groups(verdict, each[-1]), soft_wrap=True)
     console.print(CAUTION)
 
 

@@ -105,7 +105,7 @@ def _print_only(which: str, names: Sequence[tuple[str, str]], top: int) -> None:
     if names:
         shown = ", ".join(f"{name} on {_short(resource)}" for resource, name in names[:top])
         more = f" and {len(names) - top} more" if len(names) > top else ""
-        console.print(f"only in {which}: {shown}{more}", soft_wrap=True, markup=False)
+        console.print(f"only in {which}: {shown}{more}", soft_wrap=True)
 
 
 def _or_none(value: float | None, in_words: Callable[[float], str]) -> str:

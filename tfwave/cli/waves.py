@@ -207,14 +207,13 @@ def _print(judged: _Judged) -> None:
         f"keeps {judged.use.compute_share:.0%} of the compute units busy ({counted}): whatever runs beside it, no "
         f"more than x{judged.ceiling:.2f} its samples per second",
         soft_wrap=True,
-        markup=False,
     )
     print_table(
         f"two waves ({judged.pace.value}), by how long after tick's start tock starts",
         ["offset", "both peak at", "over one", "fits", "batch of each", "speed-up"],
         [_row(judged, choice) for choice in verdict.choices],
     )
-    console.print(verdict.text, soft_wrap=True, markup=False)
+    console.print(verdict.text, soft_wrap=True)
     console.print(f"number of waves: {judged.waves}")
 
 
@@ -235,7 +234,7 @@ def _print_offset(step: CapturedStep, graph: str, fetches: Sequence[str], plan: 
             f"two waves of the captured batch fit from {step.offset:.0%} of the backward pass's nodes on:\n"
             f"  tfwave rewrite {quote(graph)} {names} {passes} -o WAVES.pb"
         )
-    console.print(told, soft_wrap=True, markup=False)
+    console.print(told, soft_wrap=True)
 
 
 def _row(judged: _Judged, choice: Choice) -> tuple[object, ...]:

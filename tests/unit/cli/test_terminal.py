@@ -1,6 +1,7 @@
 """What commands print into a pipe: tables that hold at 80 columns, without colour."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,23 @@ def test_tables_hold_at_80_columns_under_headings_and_without_colour(
     assert "…" not in "".join(rows)
     assert "\x1b" not in out
     assert all(heading.strip() for table in re.findall(HEADS, out, re.DOTALL) for heading in headings(table))
+
+
+def test_names_are_shown_as_they_are_whatever_brackets_they_have(
+    tfwave: Command, inputs: Path, graph: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(graph.parent)
+    Path("t[").mkdir()
+    shutil.copy(graph, "t[/a]")
+    ran = tfwave("rewrite", "t[/a]", "--passes", "strip", "-o", "t[/b]")
+    assert (ran.code, "t[/a]" in ran.err, "written to 't[/b]'" in ran.err) == (0, True, True)
+    ran = tfwave("simulate", bundle, "--trace", "t[/c]")
+    assert (ran.code, "written to 't[/c]'" in ran.out) == (0, True)
+    names = ("gru[lr=0.1]", "gru:key:")
+    for name in names:
+        shutil.copytree(inputs / "gru_alone", name)
+    ran = tfwave("colocate", *names, "--memory", "128MiB")
+    assert (ran.code, [name in ran.out for name in names]) == (0, [True, True])
 
 
 def headings(table: str) -> list[str]:
