@@ -18,6 +18,7 @@ from tfwave.cli.output import (
     console,
     milliseconds,
     print_json,
+    progress_console,
 )
 from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
@@ -80,6 +81,9 @@ def plan_command(  # noqa: PLR0913, PLR0917
     network = known.estimated(transfers) if missing is Missing.estimate else known
     plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device, workers))
     write_plan(lambda: plan, output, add_to)
+    if plan.policy == URGENCY:
+        told = f"steps overlap: ordered by urgency, not by --policy {policy}"
+        progress_console.print(told, style="yellow", soft_wrap=True)
     if as_json:
         print_json(to_dict(plan))
         return

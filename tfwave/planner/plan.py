@@ -74,6 +74,7 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], network: Network, 
     Raises:
         GraphError: nothing to order, or an unknown device; names those there are.
         MissingCost: a cost is not known; names it.
+        TfwaveError: no such policy; names those that exist.
     """
     costs = network.given
     chosen = choose_orders(view, transfers, costs, request)
@@ -95,13 +96,14 @@ def choose_orders(
     Raises:
         GraphError: nothing to order, or an unknown device; names those there are.
         MissingCost: a cost is not known; names it.
+        TfwaveError: no such policy; names those that exist.
     """
     upstream = upstream_transfers(view, transfers)
     pulling = pulling_devices(view, transfers, upstream)
+    order_of = find_policy(request.policy, seed=request.seed)
     if request.device is None and _overlaps(transfers, upstream, pulling):
         urgent = _by_priority(by_urgency(view, transfers, costs))
         return ChosenOrders(URGENCY, urgent, (tuple(transfers),))
-    order_of = find_policy(request.policy, seed=request.seed)
     chosen = [order_of(view, arriving, costs) for arriving in _by_task(transfers, pulling, request.device)]
     return ChosenOrders(
         request.policy,

@@ -9,9 +9,19 @@ from tests.grouped import limit_for
 from tests.unit.cli.test_colocate_cli import MB, PEAK, captured
 from tests.unit.conftest import Command, Ran
 from tests.unit.distribute.test_balance_graphs import job_bundle
+from tests.unit.plan.test_verdict import two_steps
 from tfwave.plan.io import load_plan
+from tfwave.proto.tensorflow_pb2 import GraphDef
 
 __all__ = ["captured", "job_bundle"]
+
+
+@pytest.fixture
+def overlapping(tmp_path: Path) -> Path:
+    """A graph of two steps, in which the second one pulls behind pushes of the first."""
+    graph = tmp_path / "two_steps.pb"
+    graph.write_bytes(GraphDef(node=two_steps()[0].nodes).SerializeToString())
+    return graph
 
 
 def shown(ran: Ran) -> str:
@@ -48,6 +58,23 @@ def test_one_plan_takes_what_several_commands_decide(
     )
     belongs = "The plan belongs to this graph: the job 'captured', the job 'captured-2'."
     assert belongs in shown(tfwave("inspect", captured, "--plan", plan))
+
+
+def test_steps_that_overlap_go_by_urgency_whatever_the_policy(
+    tfwave: Command, overlapping: Path, tmp_path: Path
+) -> None:
+    ran = tfwave("plan", overlapping, "--policy", "fifo")
+    assert (ran.code, "policy urgency" in ran.out) == (0, True)
+    assert ran.err == "steps overlap: ordered by urgency, not by --policy fifo\n"
+    costs = tmp_path / "costs.json"
+    view, known = two_steps()
+    found = {"ops": known.ops, "transfers": known.transfers}
+    named = {kind: {view.names[node]: taken for node, taken in of.items()} for kind, of in found.items()}
+    costs.write_text(json.dumps(named))
+    for line in (("plan", overlapping), ("simulate", overlapping, "--costs", costs)):
+        ran = tfwave(*line, "--policy", "nosuch")
+        assert (ran.code, ran.out) == (2, "")
+        assert "there is no policy 'nosuch'" in ran.err
 
 
 def test_without_add_to_a_plan_is_written_anew(tfwave: Command, job_bundle: Path, tmp_path: Path) -> None:
