@@ -42,6 +42,60 @@ def test_the_demo_of_the_pages_is_the_recorded_one() -> None:
     assert [line.split()[0] for line in shown] == ["steps;", "mode", "unordered", "ordered", "ordered"]
 
 
+def test_what_a_wrapped_strategy_gave_is_what_was_recorded() -> None:
+    """The first three runs: a link that binds, one that does not, and small tensors."""
+    link, free, small = (run["result"]["modes"] for run in recorded("wrapped")[:3])
+    shares = [of["wrapped"]["paired_ratio_to_stock"] for of in (free, small)]
+    stock = [median(of["stock"]) for of in (link, free, small)]
+    steps = [of["wrapped"]["steps"] for of in (link, free, small)]
+    page = words("strategy")
+    for told in (
+        f"on a 1 Gbit/s link took {median(link['wrapped'])} ms a step wrapped, {stock[0]} ms with a stock strategy",
+        f"took {shares[0]:.2f} of the stock one's time (VGG-16-like training, {stock[1]} ms a step)",
+        f"{shares[1]:.2f} with 260 small tensors in {stock[2]} ms a step",
+        f"{steps[0]}, {steps[1]} and {steps[2]} steps a mode",
+    ):
+        assert told in page
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "stock", "calls"),
+    [
+        ("strategy", "strategy", "a stock strategy", "with 8 overlapped steps a call and {} ms with 16"),
+        (
+            "session",
+            "overlap",
+            "one step a call on stock servers",
+            "with 8 and {} ms with 16 that overlap in blocks of 1 MiB",
+        ),
+    ],
+)
+def test_what_steps_that_overlap_gave_is_what_was_recorded(
+    page: str, name: str, stock: str, calls: str
+) -> None:
+    eight, sixteen = recorded(name)[0]["result"]["results"]
+    took = [median(of["modes"]["overlapped"]) for of in (eight, sixteen)]
+    least = [f"{of['bound_seconds'] * 1e3:.0f}" for of in (eight, sixteen)]
+    times = [f"{of['throughput']:.2f}" for of in (eight, sixteen)]
+    took_stock = median(eight["modes"]["stock"])
+    told = (
+        f"took {took_stock} ms a step with {stock}, {took[0]} ms {calls.format(took[1])}, where {least[0]} and "
+        f"{least[1]} ms are the least that the wire allows: {times[0]} and {times[1]} times the throughput, losses "
+        "and weights bit-equal"
+    )
+    assert told in words(page)
+
+
+def words(page: str) -> str:
+    """A tutorial's, with single spaces between them."""
+    return " ".join(text_of(DOCS / "tutorial" / f"{page}.md").split())
+
+
+def median(mode: dict[str, Any]) -> str:
+    """Milliseconds of a step."""
+    return f"{mode['median_seconds'] * 1e3:.0f}"
+
+
 def recorded(name: str) -> list[dict[str, Any]]:
     return json.loads((BENCH / "results" / f"{name}.json").read_text())["runs"]
 
