@@ -67,10 +67,12 @@ def load_source(name: str, fetches: Sequence[str] | None = None) -> Source:
 
     Raises:
         GraphError, BundleError: it cannot be read or is malformed, or there are several graphs; names what and
-            where.
+            where. Or it is a bundle, and fetches are given.
     """
     container = open_graphs(name)
     if isinstance(container, BundleGraphs):
+        if fetches:
+            raise GraphError("a capture bundle has its own fetches: leave out --fetch")
         bundle = container.bundle
         return Source(bundle.view, bundle.transfers, bundle.view, bundle)
     (_, item), *more = container.items()

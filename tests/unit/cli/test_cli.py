@@ -100,6 +100,12 @@ def test_plan_takes_measured_costs_from_a_bundle(tfwave: Command, bundle: Path) 
     assert [t["bytes"] for t in document["orders"][0]["transfers"]] == [100, 1_000_000, 2_000_000]
 
 
+@pytest.mark.parametrize("command", ["plan", "simulate", "balance"])
+def test_a_bundle_has_its_own_fetches(tfwave: Command, bundle: Path, command: str) -> None:
+    ran = tfwave(command, bundle, "--fetch", "nowhere:0")
+    refused(ran, "a capture bundle has its own fetches: leave out --fetch")
+
+
 def test_plan_says_how_far_its_forecast_of_the_captured_step_is_off(tfwave: Command, bundle: Path) -> None:
     """The bundle's steps say 40 ms; the graph's own costs sum to less."""
     assert re.search(
