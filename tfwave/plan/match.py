@@ -4,7 +4,7 @@ from tfwave.errors import PlanError
 from tfwave.graph.transfer import Transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.fingerprint import GraphPrint, first_difference, graph_print
-from tfwave.plan.groups import PlannedJob
+from tfwave.plan.groups import Groups, PlannedJob
 from tfwave.plan.merged import merged_difference
 from tfwave.plan.plan import Plan
 
@@ -43,6 +43,18 @@ def parts_of_graph(plan: Plan, view: GraphView, transfers: Transfers, whole: Gra
         if difference and not fitting:
             raise _other_graph(difference)
     return fitting
+
+
+def check_jobs(groups: Groups, view: GraphView) -> None:
+    """Refuse jobs of which none is this graph's.
+
+    Raises:
+        PlanError: names the first difference from the first of them.
+    """
+    given = graph_print(view)
+    differences = [_job_difference(planned, view, given) for planned in groups.jobs]
+    if differences and None not in differences:
+        raise _other_graph(f"the job '{groups.jobs[0].job.name}': {differences[0]}")
 
 
 def check_graph(planned: GraphPrint, view: GraphView) -> None:

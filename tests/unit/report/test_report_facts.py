@@ -287,6 +287,19 @@ def test_a_plan_for_another_job_is_refused(tmp_path: Path) -> None:
     run_on_disk(tmp_path / "run")
     with pytest.raises(PlanError, match="another graph"):
         gather(read_given([tmp_path / "b", tmp_path / "run" / "plan.json"]))
+    other, own = (
+        PlannedJob(
+            GroupedJob(name, (NodeGroup(("x",), 0, 1, 4, 8),), 0, None, UNKNOWN_SHARE),
+            graph_print(bundle.view),
+        )
+        for name, bundle in (("j", small_bundle()), ("k", training(8)))
+    )
+    turns = ((Turn("j", 0), Turn("k", 0)),)
+    save_plan(Plan(groups=Groups(2000, (other,), ((Turn("j", 0),),), 8, 1.0, 1.5)), tmp_path / "c.json")
+    with pytest.raises(PlanError, match="another graph: the job 'j': the planned graph has"):
+        gather(read_given([tmp_path / "b", tmp_path / "c.json"]))
+    save_plan(Plan(groups=Groups(2000, (other, own), turns, 8, 1.0, 1.5)), tmp_path / "c.json")
+    assert "memory" in names(gather(read_given([tmp_path / "b", tmp_path / "c.json"])))
 
 
 @settings(max_examples=15, deadline=None, database=None)

@@ -18,6 +18,7 @@ from tfwave.offload.captured import captured_step
 from tfwave.offload.planned import planned_lives
 from tfwave.plan.fingerprint import first_difference
 from tfwave.plan.groups import Groups
+from tfwave.plan.match import check_jobs
 from tfwave.plan.memory import METHODS, Memory
 from tfwave.plan.plan import Plan
 from tfwave.plan.waves import Waves
@@ -77,7 +78,7 @@ def memory_section(given: Given) -> Section | None:
     """None where no trace tells of memory.
 
     Raises:
-        PlanError: the plan keeps another step to its limit.
+        PlanError: the plan keeps another step to its limit, or its jobs are others.
         BundleError, GraphError: as `captured_step`.
     """
     views = [view for bundle in [*given.bundles.values()][:1] for view in _views(bundle, given.plan)]
@@ -114,6 +115,8 @@ def section_of(views: Sequence[View]) -> Section:
 
 def _views(bundle: Bundle, plan: Plan | None) -> Iterator[View]:
     fitted = plan.memory if plan else None
+    if plan is not None and plan.groups is not None:
+        check_jobs(plan.groups, bundle.view)
     found = [captured_memory(bundle, device) for device in memory_devices(bundle)]
     found.sort(key=lambda captured: -captured.memory.profile.peak)
     for captured in found:
