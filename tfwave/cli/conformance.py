@@ -9,6 +9,7 @@ import typer
 from tfwave.cli.output import JsonFlag, console, print_json, print_table
 from tfwave.graph.names import short_channel
 from tfwave.report.conformance import Conformance, conformance
+from tfwave.report.page.order import said_of
 from tfwave.report.run import load_run
 
 
@@ -19,7 +20,7 @@ def conformance_command(
     """Compare the planned order with the hand-offs that the hook logged, each channel by its discipline's rule.
 
     By a counter, ranks must rise in each step. By priority, none may have left while a lower rank was ready and
-    waited. Exits with code 1 if a step that ran under the plan did not keep it.
+    waited. Exits with code 1 if a step that ran under the plan did not keep it, or if none ran.
 
     [bold]Examples[/bold]
 
@@ -33,7 +34,7 @@ def conformance_command(
     else:
         print_conformance(judged)
         print_channels(judged)
-        console.print(_verdict(judged["ordered"]))
+        console.print(said_of(judged["ordered"]))
     if not judged["ordered"].exact:
         raise typer.Exit(1)
 
@@ -44,7 +45,7 @@ def print_conformance(judged: dict[str, Conformance]) -> None:
         "hand-offs against the plan",
         ["mode", "steps", "exact", "inversions", "share of pairs", "late", "released"],
         [
-            (mode, c.steps, c.exact_steps, c.inversions, f"{c.inversion_share:.1%}", c.late, c.released)
+            (mode, c.steps, c.exact_steps, c.inversions, c.share_in_words, c.late, c.released)
             for mode, c in judged.items()
         ],
     )
@@ -62,9 +63,3 @@ def print_channels(judged: dict[str, Conformance]) -> None:
         ],
         words=["channel", "discipline"],
     )
-
-
-def _verdict(ordered: Conformance) -> str:
-    if ordered.exact:
-        return "the planned order was kept"
-    return "the planned order was not kept: see the violations of the mode 'ordered'"

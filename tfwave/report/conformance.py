@@ -75,6 +75,11 @@ class Conformance:
         """Whether each step kept to the rule of its channel."""
         return self.steps > 0 and self.exact_steps == self.steps
 
+    @property
+    def share_in_words(self) -> str:
+        """The share of inversions, if there is one."""
+        return "-" if math.isnan(self.inversion_share) else f"{self.inversion_share:.1%}"
+
 
 def read_hand_offs(answer: control_pb2.HandOffs, name: Callable[[str, Channel], str]) -> list[HandOff]:
     """The hand-offs of a log; `name` makes a channel's from the function whose plan orders it and the devices.

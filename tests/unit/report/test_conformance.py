@@ -1,6 +1,7 @@
 """Conformance figures against brute force, and reading runs."""
 
 import math
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -8,10 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.conftest import Command
 from tfwave.errors import BundleError
 from tfwave.plan.discipline import Discipline
 from tfwave.proto import control_pb2
 from tfwave.report.conformance import HandOff, conformance, inversions, overtakers, read_hand_offs
+from tfwave.report.page.given import read_given
+from tfwave.report.page.order import order_section
 from tfwave.report.run import HAND_OFFS_FILE, load_run, save_run
 
 
@@ -119,6 +123,21 @@ def test_nothing_is_not_exact() -> None:
     figures = conformance([])
     assert (figures.steps, figures.exact) == (0, False)
     assert math.isnan(figures.inversion_share)
+
+
+def test_where_nothing_ran_under_the_plan_that_is_said(tfwave: Command, tmp_path: Path) -> None:
+    save_run(tmp_path, {"unordered": sent(1, [1, 0]), "ordered": []})
+    ran = tfwave("conformance", tmp_path)
+    assert (ran.code, ran.out.splitlines()[-1]) == (1, "No step ran under the plan.")
+    found = order_section(read_given([tmp_path]))
+    assert found is not None
+    assert found.summary is not None
+    assert [row[4] for row in found.summary.rows] == ["100.0%", "-"]
+    assert re.search(r"ordered +│ +0 │ +0 │ +0 │ +- │", ran.out)
+    assert "nan" not in ran.out
+    save_run(tmp_path, {"unordered": [], "ordered": sent(1, [1, 0])})
+    ran = tfwave("conformance", tmp_path)
+    assert (ran.code, "The planned order was broken in 1 of 1 steps" in ran.out) == (1, True)
 
 
 def test_a_run_reads_back(tmp_path: Path) -> None:

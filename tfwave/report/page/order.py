@@ -132,7 +132,7 @@ def _summary(judged: Mapping[str, Conformance]) -> Table:
     return Table(
         ["mode", "steps", "exact", "inversions", "share of pairs", "late", "released"],
         [
-            (mode, c.steps, c.exact_steps, c.inversions, f"{c.inversion_share:.1%}", c.late, c.released)
+            (mode, c.steps, c.exact_steps, c.inversions, c.share_in_words, c.late, c.released)
             for mode, c in judged.items()
         ],
     )
