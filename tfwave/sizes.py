@@ -2,11 +2,12 @@
 
 import re
 
-from tfwave.errors import PlanError
+from tfwave.errors import PlanError, excerpt
 
 _SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?i?b?)", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _KIB, _MIB = 2**10, 2**20
+_MOST = 2**63 - 1
 
 
 def in_words(size: float) -> str:
@@ -27,20 +28,20 @@ def parse_size(text: str | int) -> int:
     """Bytes: a number, or one with a unit such as ``512MiB`` (2**20 bytes each) or ``1.5GB`` (10**9).
 
     Raises:
-        PlanError: neither, or not above 0.
+        PlanError: neither, or not above 0, or more than plans can say (2**63 - 1).
     """
     match = _SIZE.fullmatch(str(text).strip())
     if match is None:
         raise _refusal(text)
     unit = match["unit"].lower().rstrip("b")
     base = 1024 if unit.endswith("i") else 1000
-    size = round(float(match["count"]) * base ** _POWERS[unit.rstrip("i")])
-    if size < 1 or unit == "i":
+    size = float(match["count"]) * base ** _POWERS[unit.rstrip("i")]
+    if unit == "i" or size > _MOST or round(size) < 1:
         raise _refusal(text)
-    return size
+    return round(size)
 
 
 def _refusal(text: str | int) -> PlanError:
     return PlanError(
-        f"{str(text)!r} is no size of a memory: give bytes, or a number with a unit, as 512MiB or 2GB"
+        f"{excerpt(str(text))!r} is no size of a memory: give bytes, or a number with a unit, as 512MiB or 2GB"
     )

@@ -22,7 +22,9 @@ def test_sizes_are_read(text: str | int, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MB", "-1", "1 mebi", "0", "0.1", "2i", "1e3", "5 5"])
+@pytest.mark.parametrize(
+    "text", ["", "MB", "-1", "1 mebi", "0", "0.1", "2i", "1e3", "5 5", "9" * 400, "10000000TB"]
+)
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(PlanError, match="or a number with a unit"):
         parse_size(text)
