@@ -1,5 +1,6 @@
 """`tfwave plan`: decide an order."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,8 @@ from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_order
 from tfwave.cost.network import Network
+from tfwave.errors import MissingCost
+from tfwave.graph.transfer import Transfer
 from tfwave.order.registry import POLICY_NAMES
 from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
@@ -78,7 +81,7 @@ def plan_command(  # noqa: PLR0913, PLR0917
     source = load_source(graph, fetches)
     transfers = source.transfers.data
     known = _network(source, policy, costs)
-    network = known.estimated(transfers) if missing is Missing.estimate else known
+    network = _estimated(known, transfers) if missing is Missing.estimate else known
     plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device, workers))
     write_plan(lambda: plan, output, add_to)
     if plan.policy == URGENCY:
@@ -92,6 +95,17 @@ def plan_command(  # noqa: PLR0913, PLR0917
         captured = known if costs is None else bundle_network(source.bundle)
         _print_beside(source.bundle, captured, plan, workers)
     say_written(output)
+
+
+def _estimated(known: Network, transfers: Sequence[Transfer]) -> Network:
+    """With estimates for what is not known.
+
+    Raises:
+        MissingCost: no transfer is known that those of the others could be made from.
+    """
+    if transfers and not any(transfer.recv in known.given.transfers for transfer in transfers):
+        raise MissingCost("estimates need the time of at least one transfer: give one, or trace more runs")
+    return known.estimated(transfers)
 
 
 def _print_beside(bundle: Bundle, captured: Network, plan: Plan, workers: int) -> None:

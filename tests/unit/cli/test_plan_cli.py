@@ -77,6 +77,18 @@ def test_steps_that_overlap_go_by_urgency_whatever_the_policy(
         assert "there is no policy 'nosuch'" in ran.err
 
 
+def test_estimates_need_the_time_of_a_transfer(tfwave: Command, graph: Path, tmp_path: Path) -> None:
+    costs = tmp_path / "costs.json"
+    for policy in ("tac", "fifo"):
+        costs.write_text('{"ops": {"a": 2, "b": 1, "grad": 1}, "transfers": {}}')
+        line = ("plan", graph, "--costs", costs, "--policy", policy, "--missing", "estimate")
+        ran = tfwave(*line)
+        assert (ran.code, ran.out) == (2, "")
+        assert "estimates need the time of at least one transfer" in ran.err
+        costs.write_text('{"ops": {"a": 2, "b": 1, "grad": 1}, "transfers": {"recv1": 3}}')
+        assert tfwave(*line).code == 0
+
+
 def test_without_add_to_a_plan_is_written_anew(tfwave: Command, job_bundle: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     tfwave("plan", job_bundle, "-o", plan)
