@@ -65,7 +65,8 @@ def burst_plan_command(  # noqa: PLR0913, PLR0917
 
       tfwave burst plan vgg.json --devices 8 --batch 32 --amplification 2
 
-      tfwave burst plan A100_vgg.prof --devices 8 --batch 32 --per job --amplification 1.5
+      tfwave burst plan A100_vgg.prof --devices 8 --batch 32 --per job --amplification 1.3
+      --bandwidth 2128gbit --latency 40us -o plan.json
     """
     check_outputs((profile,), (output,))
     if per not in LIMITS_OF:

@@ -53,7 +53,7 @@ def burst_share_command(  # noqa: PLR0913, PLR0917
 
       tfwave burst share plan.json profile.json
 
-      tfwave burst share plan.json A100_vgg.prof --background-batch 4 --slice 200us
+      tfwave burst share plan.json A100_vgg.prof --slice 200us --bandwidth 2128gbit --latency 40us
     """
     layers = section_of(plan, Layers)
     own = profile_at(profile)

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import simpy
 
+from tests.pages import DOCS, text_of
 from tests.property.burst_oracle import EDGES_OF_BLOCKS, chain, random_costs
 from tests.unit.conftest import Command
 from tfwave.burst.costs import LayerCosts
@@ -18,6 +20,7 @@ from tfwave.burst.profile import Layer, Profile, write_profile
 from tfwave.burst.released import read_released
 from tfwave.burst.section import plan_layers
 from tfwave.burst.share import Background, operations, simulate
+from tfwave.cost.cluster import parse_bandwidth, parse_latency
 from tfwave.errors import PlanError
 from tfwave.plan.layers import LayerDevices
 
@@ -167,7 +170,9 @@ def test_what_the_pages_say_of_the_released_tables(
     table: str, limit: float, slice_seconds: float, gain: float, speedup: float
 ) -> None:
     released = read_released(Path(__file__).with_name(f"A100_{table}.prof"))
-    network = Network(2.66e11, 40e-6)
+    told = re.search(r"`--bandwidth (\w+) --latency (\w+)`", text_of(DOCS / "tutorial" / "bursts.md"))
+    assert told is not None
+    network = Network(parse_bandwidth(told[1]), parse_latency(told[2]))
     layers = plan_layers(released, 8, 32, network, limit=limit, limit_of="job")
     data_parallel, _, shared, *_ = operations(
         layers, released, network, Background(released, 4, slice_seconds)

@@ -3,8 +3,11 @@
 import doctest
 import json
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from tests.pages import DOCS, text_of
+from tfwave.cli.commands import Imported
 from tfwave.distribute.figures import Figures
 from tfwave.passes.catalogue import catalogue_page
 from tfwave.proto import control_pb2
@@ -40,6 +43,22 @@ def test_the_page_on_metrics_has_those_of_an_epoch() -> None:
     keys = Figures(*[0] * len(Figures.__dataclass_fields__)).logs().keys()
     section = metrics_page().split("## In the epoch logs of `ScheduleCallback`")[1].split("\n## ")[0]
     assert set(re.findall(r"`(tfwave_\w+)`", section)) == set(keys)
+
+
+def test_the_page_on_commands_names_those_without_json() -> None:
+    (told,) = re.findall(r"All but (.+?) take `--json`", text_of(DOCS / "reference" / "cli.md"))
+    assert set(re.findall(r"`(.+?)`", told)) == {
+        name for name, command in all_commands() if not any("--json" in one.opts for one in command.params)
+    }
+
+
+def all_commands() -> Iterator[tuple[str, Any]]:
+    """Those below others, too."""
+    for name, command in Imported().items():
+        below = getattr(command, "commands", {})
+        yield from ((f"{name} {own}", one) for own, one in below.items())
+        if not below:
+            yield name, command
 
 
 def metrics_page() -> str:
