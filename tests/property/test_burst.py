@@ -1,16 +1,19 @@
 """Burst plans of random models, against all there are to choose from."""
 
+import math
 import random
 
+import networkx as nx
 import pytest
 
 from tests.property.burst_oracle import EDGES_OF_BLOCKS, Oracle, chain, random_costs
-from tests.property.burst_trials import FAMILIES, LIMITS, budget, tried
+from tests.property.burst_trials import FAMILIES, LIMITS, budget, finish, keeps_on_edges, tried
 from tfwave.burst import job_limit
 from tfwave.burst.costs import LayerCosts
 from tfwave.burst.job_limit import fastest_together
 from tfwave.burst.search import fastest
 from tfwave.burst.section import work_of
+from tfwave.errors import PlanError
 
 COUNTS = ((1, 2, 4), (1, 2, 3), (1, 3, 4))
 TRIALS = 30
@@ -34,6 +37,45 @@ def test_a_block_that_ends_with_the_one_around_it_is_as_far_as_its_branch(seed: 
     costs = random_costs(rng, EDGES_OF_BLOCKS[5], rng.choice(COUNTS))
     limit = rng.choice(LIMITS)
     assert fastest(costs, limit).seconds == pytest.approx(Oracle(costs, limit).fastest(), rel=1e-9)
+
+
+def any_edges(rng: random.Random) -> tuple[tuple[int, int], ...]:
+    """Each layer reads some of those before it, and the last one all that nobody reads."""
+    last = rng.randint(3, 6)
+    found = {
+        (before, here)
+        for here in range(1, last)
+        for before in rng.sample(range(here), min(here, rng.randint(1, 2)))
+    }
+    return tuple(sorted(found | {(n, last) for n in range(last) if all(before != n for before, _ in found)}))
+
+
+def shares(oracle: Oracle) -> bool:
+    """Do two layers that read one lead to a layer before the one where all ways from that meet?"""
+    graph = nx.DiGraph(list(oracle.edge))
+    for layer in range(oracle.last):
+        before = graph.subgraph(set(graph) - {oracle.join(layer)})
+        branches = [{first} | nx.descendants(before, first) for first in graph[layer] if first in before]
+        if sum(map(len, branches)) > len(set().union(*branches)):
+            return True
+    return False
+
+
+def test_any_branches_are_planned_as_they_run_or_refused() -> None:
+    planned, refused = 0, 0
+    for seed in range(200):
+        rng = random.Random(seed)
+        costs, limit = random_costs(rng, any_edges(rng), rng.choice(COUNTS)), rng.choice(LIMITS)
+        if shares(Oracle(costs, limit)):
+            refused += 1
+            with pytest.raises(PlanError, match="the search takes branches that share no layer"):
+                fastest(costs, limit)
+            continue
+        planned += 1
+        found = fastest(costs, limit)
+        assert finish(costs, found) <= found.seconds * (1 + 1e-9)
+        assert limit == math.inf or keeps_on_edges(costs, found, limit * costs.alone * (1 + 1e-6))
+    assert min(planned, refused) > 50
 
 
 def test_with_too_many_ways_the_first_plan_stands_and_the_bound_says_how_far_it_is(

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from tfwave.burst.branches import check_branches
 from tfwave.burst.costs import LayerCosts
 from tfwave.burst.packing import MOST_BRANCHES, packings
 from tfwave.errors import PlanError
@@ -31,10 +32,11 @@ def fastest(costs: LayerCosts, limit: float) -> Choice:
     """The fastest plan; each layer, with what its edge moves, takes at most `limit` x its device-seconds alone.
 
     Raises:
-        PlanError: the limit is below 1, or a block has too many branches; names it.
+        PlanError: the limit is below 1, or a block has too many branches, or some that share a layer; names it.
     """
     if not limit >= 1:
         raise PlanError(f"a limit of {limit:g} x cannot be kept: a layer on one device is at 1 x")
+    check_branches(costs)
     search = _Search(costs, limit)
     top = len(costs.counts) - 1
     last = len(costs.names) - 1

@@ -272,6 +272,40 @@ def test_a_block_of_too_many_branches_is_refused() -> None:
         plan_layers(wide, 2, 8, SLOW)
 
 
+INTERLACED = profile(
+    layer("input"),
+    layer("encoder", "input"),
+    layer("words", "input"),
+    layer("decoder", "words", "encoder"),
+    layer("last", "decoder", "encoder"),
+)
+INTERLACED_SAYS = (
+    "'decoder' is on two branches that leave 'input', and the search takes branches that share no layer: make one "
+    "layer of what lies between that and 'last'"
+)
+
+
+@pytest.mark.parametrize("limit", [None, 1.5])
+def test_branches_that_share_a_layer_are_refused(limit: float | None) -> None:
+    with pytest.raises(PlanError, match=INTERLACED_SAYS):
+        plan_layers(INTERLACED, 2, 8, SLOW, limit=limit)
+
+
+def test_branches_that_meet_before_all_do_are_refused() -> None:
+    met = profile(
+        layer("a"), layer("b", "a"), layer("c", "a"), layer("join", "b", "c"), layer("sum", "join", "a")
+    )
+    with pytest.raises(PlanError, match=r"'join' is on two branches that leave 'a', .* and 'sum'"):
+        plan_layers(met, 2, 8, SLOW)
+
+
+def test_the_command_refuses_branches_that_share_a_layer(tfwave: Command, tmp_path: Path) -> None:
+    write_profile(INTERLACED, tmp_path / "p.json")
+    ran = tfwave("burst", "plan", tmp_path / "p.json", "--devices", 2, "--batch", 8)
+    assert (ran.code, ran.out) == (2, "")
+    assert INTERLACED_SAYS in " ".join(ran.err.split())
+
+
 def test_one_layer_alone_is_planned() -> None:
     alone = profile(layer("a")).costs(8, (1, 2), SLOW)
     assert alone.edges == chain(1)
