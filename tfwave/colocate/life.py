@@ -1,6 +1,7 @@
 """A job from its first batch to its last, or to its first error."""
 
 import logging
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -86,6 +87,7 @@ class Life:
         self._numbers = count()
         self._wanted: _Wanted = next(self._numbers), _checked(job, job.step), None
         self._made = self._wanted
+        self._changing = threading.Lock()
         self._cancelled = False
         self._batches = iter(job.batches)
         self._values: list[Any] = []
@@ -111,11 +113,14 @@ class Life:
         Raises:
             EnforcerError: it is none.
         """
-        self._wanted = next(self._numbers), _checked(self.job, step), None
+        with self._changing:
+            self._wanted = next(self._numbers), _checked(self.job, step), None
 
     def refit(self, fitted: Transform) -> None:
-        """Make the same step rewritten from the next one on."""
-        self._wanted = next(self._numbers), self._made[1], fitted
+        """Make the same step rewritten from the next one on, unless another is wanted."""
+        with self._changing:
+            if not self.will_change:
+                self._wanted = next(self._numbers), self._made[1], fitted
 
     @property
     def is_refitted(self) -> bool:
@@ -123,9 +128,9 @@ class Life:
         return self._made[2] is not None
 
     @property
-    def will_be_refitted(self) -> bool:
-        """Is the one that comes next, and is not made yet?"""
-        return self._wanted[2] is not None and self._wanted[0] != self._made[0]
+    def will_change(self) -> bool:
+        """Is the one that comes next another, or rewritten?"""
+        return self._wanted[0] != self._made[0]
 
     @property
     def changes(self) -> int:

@@ -175,23 +175,29 @@ class Member:
             if self._cohort.wait(_TICK_SECONDS):
                 self._cohort = None
         for shape in self._shapes.values():
-            if shape.refusal is not None and self._life.goes_on() and not self._is_refitted(shape):
-                self._life.fail(shape.refusal)
+            if shape.refusal is not None and self._life.goes_on():
+                self._go_on_or_fail(shape, shape.refusal)
         while self._life.goes_on() and not self._sharing.backgrounds.may_step(self._life.job, _TICK_SECONDS):
             pass
         return self._life.goes_on()
 
-    def _is_refitted(self, shape: Shape) -> bool:
-        """A step that has no room may be made to fit, once; then the job is a newcomer with another step."""
-        job, bundle, refusal = self._life.job, shape.bundle, shape.refusal
+    def _go_on_or_fail(self, shape: Shape, refusal: Exception) -> None:
+        """The job goes on as a newcomer if another step is wanted, or the step can be made to fit; or it ends."""
+        if isinstance(refusal, PlanError) and not self._life.will_change:
+            refusal = self._refit(shape, refusal)
+        if not self._life.will_change:
+            self._life.fail(refusal)
+
+    def _refit(self, shape: Shape, refusal: PlanError) -> PlanError:
+        """A step that has no room may be made to fit, once; why it is not, if it is not."""
+        job, bundle = self._life.job, shape.bundle
         if self._life.is_refitted or job.fit_slowed_at_most is None or bundle is None:
-            return self._life.will_be_refitted
-        if isinstance(refusal, PlanError) and not self._life.will_be_refitted:
-            try:
-                self._life.refit(refitted(job, bundle, self._sharing.left_beside(shape)))
-            except TfwaveError as error:
-                shape.refusal = PlanError(f"{refusal}; {error}")
-        return self._life.will_be_refitted
+            return refusal
+        try:
+            self._life.refit(refitted(job, bundle, self._sharing.left_beside(shape)))
+        except TfwaveError as error:
+            return PlanError(f"{refusal}; {error}")
+        return refusal
 
     def _step(self, *batch: Any) -> Any:
         shape = self._shape_of(batch)

@@ -13,19 +13,21 @@ import pytest
 
 from tests.graphs import by_name
 from tests.grouped import graph_of, grouped, profile_of, slots_of
+from tfwave.colocate.backgrounds import Backgrounds
 from tfwave.colocate.first_steps import FirstSteps
 from tfwave.colocate.fitting import Placed, fit_behind, fit_beside
 from tfwave.colocate.gate import Gate
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life, Stepping, in_words_only, let_go
-from tfwave.colocate.member import Cohort
+from tfwave.colocate.member import Cohort, Member
 from tfwave.colocate.room import Room, open_ledger
 from tfwave.colocate.shape import Shape
 from tfwave.colocate.sharing import Sharing
-from tfwave.errors import EnforcerError, PlanError
+from tfwave.errors import EnforcerError, PlanError, TfwaveError
 from tfwave.graph.view import GraphView
 from tfwave.memory.colocation import Colocation, JobStep, colocate
 from tfwave.memory.slots import room
+from tfwave.passes.pipeline import Pipeline
 from tfwave.plan.fingerprint import GraphPrint, graph_print
 from tfwave.plan.groups import GroupedJob
 from tfwave.runtime.beside import ran_out_of_memory
@@ -330,6 +332,77 @@ def in_use(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             f"tfwave.colocate.{module}.pool_in_use", lambda: asked.pop(0) if len(asked) > 1 else asked[0]
         )
     return asked
+
+
+class Measured(Shape):
+    """Its first step tells all that there is to know."""
+
+    bundle, is_known = object(), False
+
+    def settle(self) -> bool:
+        self.is_known = True
+        return True
+
+
+class Unplanned:
+    """In place of `Sharing`: steps give what they fetch."""
+
+    def __init__(self) -> None:
+        self.backgrounds, self.room = Backgrounds(), Room(100)
+
+    def step(self, shape: Shape, *batch: Any) -> Any:
+        return shape.life.make(lambda *_: shape.life._made[1].fetches, batch)
+
+    def left_beside(self, shape: Shape) -> int:
+        return 0
+
+    def take_in(self, shapes: Sequence[Shape]) -> None:
+        pass
+
+    leave = take_in
+
+
+@pytest.mark.parametrize("fit_slowed_at_most", [None, 1.0])
+@pytest.mark.parametrize("refusal", [PlanError("no room"), EnforcerError("no place")])
+@pytest.mark.parametrize("changed", ["before it is refused", "while it is made to fit", "never"])
+def test_a_job_that_is_changed_makes_the_other_step_whatever_became_of_the_first(
+    changed: str,
+    refusal: TfwaveError,
+    fit_slowed_at_most: float | None,
+    in_use: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fits = fit_slowed_at_most is not None and isinstance(refusal, PlanError)
+
+    def refitted(*_: object) -> Pipeline:
+        if changed == "while it is made to fit":
+            life.change(SessionStep(None, "other"))
+        return Pipeline(())
+
+    def refuse(shapes: Sequence[Shape]) -> None:
+        shapes[0].refusal = refusal
+
+    monkeypatch.setattr("tfwave.colocate.member.Shape", Measured)
+    monkeypatch.setattr("tfwave.colocate.member.refitted", refitted)
+    life = Life(Job("a", SessionStep(None, "first"), [1, 2], fit_slowed_at_most=fit_slowed_at_most))
+    cohort, sharing = Cohort(2, refuse), Unplanned()
+    member = Member(life, sharing, cohort, None)  # type: ignore[arg-type]
+    assert member._goes_on()
+    assert life.advance(member._step)
+    if changed == "before it is refused":
+        member.change(SessionStep(None, "other"))
+    cohort.arrive()
+    while member._goes_on() and life.advance(member._step):
+        pass
+    others = {
+        "before it is refused": ["other"],
+        "while it is made to fit": ["other"] * fits,
+        "never": ["first"] * fits,
+    }
+    result = life.result(0.0)
+    assert list(result.values) == ["first", *others[changed]]
+    assert result.error is (None if others[changed] else refusal)
+    assert life.is_refitted == (changed == "never" and fits)
 
 
 def names_in(ledger: NotedLedger) -> list[str]:
