@@ -1,12 +1,18 @@
 """The backgrounds among the jobs of a pool: when each makes its steps."""
 
+import math
 import threading
-from collections.abc import Generator
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tfwave.colocate.job import Job
 from tfwave.colocate.pacing import Pacing
+
+IDLE_SECONDS = 2.0
+"""A job that has made no step for so long holds no background until it makes one."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +30,24 @@ class Held:
 
 
 @dataclass
+class _Steps:
+    """Of a job: how many are under way, and when the last one ended."""
+
+    under_way: int = 0
+    ended: float = -math.inf
+
+    def is_active(self, now: float) -> bool:
+        return self.under_way > 0 or now - self.ended < IDLE_SECONDS
+
+
+@dataclass
 class _Background:
     at_most: float | None
-    steps: int = 0
-    """Under way."""
     pacings: dict[str, Pacing] = field(default_factory=dict[str, Pacing])
     gone: list[Pacing] = field(default_factory=list[Pacing])
 
-    @property
-    def runs(self) -> bool:
-        return all(pacing.runs for pacing in self.pacings.values())
+    def runs(self, active: Collection[str]) -> bool:
+        return all(pacing.runs for name, pacing in self.pacings.items() if name in active)
 
     @property
     def held(self) -> Held:
@@ -43,12 +57,14 @@ class _Background:
 
 
 class Backgrounds:
-    """Holds them between two of their steps, as `Pacing` says by the steps of each of the other jobs."""
+    """Holds them between two of their steps, as `Pacing` says by the steps of each other job that is not idle."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """There are none."""
+        self._clock = clock
         self._changed = threading.Condition()
         self._jobs: dict[str, _Background] = {}
+        self._steps: defaultdict[str, _Steps] = defaultdict(_Steps)
 
     def begin(self, job: Job) -> None:
         """Before its first step."""
@@ -64,9 +80,9 @@ class Backgrounds:
         if job.background:
             return
         with self._changed:
-            for background in self._jobs.values():
+            for name, background in self._jobs.items():
                 pacing = background.pacings.setdefault(job.name, Pacing(background.at_most))
-                if pacing.runs == bool(background.steps):
+                if pacing.runs == bool(self._steps[name].under_way):
                     pacing.note(seconds)
             self._changed.notify_all()
 
@@ -76,19 +92,20 @@ class Backgrounds:
         if background is None:
             return True
         with self._changed:
-            return self._changed.wait_for(lambda: background.runs, seconds)
+            return self._changed.wait_for(lambda: background.runs(self._active()), seconds)
 
     @contextmanager
     def step(self, job: Job) -> Generator[None]:
         """Around each step of any job."""
-        background = self._jobs.get(job.name) or _Background(None)
         with self._changed:
-            background.steps += 1
+            steps = self._steps[job.name]
+            steps.under_way += 1
         try:
             yield
         finally:
             with self._changed:
-                background.steps -= 1
+                steps.under_way -= 1
+                steps.ended = self._clock()
 
     def leave(self, job: Job) -> Held:
         """The job has ended; what became of it, if it is a background."""
@@ -97,5 +114,11 @@ class Backgrounds:
                 if job.name in background.pacings:
                     background.gone.append(background.pacings.pop(job.name))
             self._changed.notify_all()
+            self._steps.pop(job.name, None)
             background = self._jobs.pop(job.name, None)
         return background.held if background else Held()
+
+    def _active(self) -> set[str]:
+        """The jobs that make steps."""
+        now = self._clock()
+        return {name for name, steps in self._steps.items() if steps.is_active(now)}

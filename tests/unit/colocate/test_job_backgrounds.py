@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tfwave.colocate.backgrounds import Backgrounds, Held
+from tfwave.colocate.backgrounds import IDLE_SECONDS, Backgrounds, Held
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life
 from tfwave.colocate.pacing import FIRST_STEPS, PAUSED_STEPS, RUNNING_STEPS, SETTLE_STEPS
@@ -15,8 +15,14 @@ FRONT, OTHER = Job("front", None, ()), Job("other", None, ())
 
 
 @pytest.fixture
-def backgrounds() -> Backgrounds:
-    made = Backgrounds()
+def now() -> list[float]:
+    """The time."""
+    return [100.0]
+
+
+@pytest.fixture
+def backgrounds(now: list[float]) -> Backgrounds:
+    made = Backgrounds(lambda: now[0])
     made.begin(FRONT)
     made.begin(BACK)
     return made
@@ -24,6 +30,8 @@ def backgrounds() -> Backgrounds:
 
 def note(backgrounds: Backgrounds, steps: int, seconds: float = 0.1, job: Job = FRONT) -> None:
     for _ in range(steps):
+        with backgrounds.step(job):
+            pass
         backgrounds.note(job, seconds)
 
 
@@ -46,6 +54,22 @@ def test_it_waits_for_all_others_and_not_for_one_that_has_ended(backgrounds: Bac
     assert not backgrounds.may_step(BACK, 0)
     assert backgrounds.leave(OTHER) == Held()
     assert backgrounds.may_step(BACK, 0)
+
+
+def test_it_does_not_wait_for_one_that_is_idle(backgrounds: Backgrounds, now: list[float]) -> None:
+    note(backgrounds, 1)
+    now[0] += 0.99 * IDLE_SECONDS
+    assert not backgrounds.may_step(BACK, 0)
+    now[0] += 0.02 * IDLE_SECONDS
+    assert backgrounds.may_step(BACK, 0)
+    with backgrounds.step(FRONT):
+        now[0] += 2 * IDLE_SECONDS
+        assert not backgrounds.may_step(BACK, 0)
+    assert not backgrounds.may_step(BACK, 0)
+    now[0] += IDLE_SECONDS
+    assert backgrounds.may_step(BACK, 0)
+    note(backgrounds, 1, job=OTHER)
+    assert not backgrounds.may_step(BACK, 0)
 
 
 def test_who_waits_is_told(backgrounds: Backgrounds) -> None:
