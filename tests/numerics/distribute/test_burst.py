@@ -76,6 +76,27 @@ def test_on_one_device_a_step_is_the_same_to_the_bit(name: str) -> None:
     assert all(np.array_equal(*pair) for pair in zip(found + found_state, wanted + state, strict=True))
 
 
+def test_a_tensor_may_be_several_outputs() -> None:
+    given = keras.Input((4,))
+    made = L.Dense(3, name="dense")(given)
+    model = keras.Model(given, {"a": made, "b": made, "c": L.ReLU(name="other")(made)})
+    inputs, _ = batch_of(model)
+    plan = plan_of(dict.fromkeys(places(model, "one"), (1, 2)))
+
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            outputs = model(inputs, training=True)
+            loss = tf.add_n([tf.reduce_sum(tf.square(one)) for one in outputs.values()])
+        return outputs, tape.gradient(loss, [one.value for one in model.trainable_variables])
+
+    outputs, wanted = tf.function(step)()
+    with burst(model, plan):
+        found_outputs, found = tf.function(step)()
+    assert list(found_outputs) == ["a", "b", "c"]
+    assert furthest(found_outputs.values(), outputs.values()) < 1e-6
+    assert furthest(found, wanted) < 1e-5
+
+
 def test_a_smaller_batch_is_split_likewise() -> None:
     """Also one with less samples than a layer has devices."""
     for samples in (5, 2):

@@ -99,8 +99,8 @@ class _ShardsOfAStep:
         for name, node in nodes.items():
             for symbol in {id(tensor) for tensor in node.call.input_tensors}:
                 self._readers[symbol][self._places[name]] += 1
-        for symbol in {id(tensor) for tensor in functional.outputs}:
-            self._readers[symbol][self._home] += 1
+        for tensor in functional.outputs:  # one may be given twice, and is read as often
+            self._readers[id(tensor)][self._home] += 1
 
     def of_input(self, name: str, tensor: Any) -> Any:
         """What the model is given, on the devices of its input layer; nothing, if it is given nothing."""
