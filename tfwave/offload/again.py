@@ -47,7 +47,7 @@ class Chains:
     def of(self, number: int, until: int) -> Chain | None:
         """That of a buffer; None if there is none."""
         needs, made, ops = set[int](), {number}, dict[int, None]()
-        stack = self._writers(number, until)
+        stack = self._makers(number, until)
         while stack:
             op = stack.pop()
             if op in ops:
@@ -62,7 +62,7 @@ class Chains:
                     needs.update({used} & set(self._candidates))
                 else:
                     made.add(used)
-                    stack += [w for w in self._writers(used, until) if w < op]
+                    stack += [w for w in self._makers(used, until) if w < op]
         return self._chain(number, tuple(sorted(ops)), needs - made, made)
 
     def _chain(
@@ -73,8 +73,10 @@ class Chains:
         scratch = max(steps[op].scratch for op in ops)
         return Chain(ops, tuple(sorted(needs)), temporary + scratch, sum(steps[op].seconds for op in ops))
 
-    def _writers(self, number: int, until: int) -> list[int]:
-        return [w for w in self._step.buffers[number].writers if self._places[w] < until]
+    def _makers(self, number: int, until: int) -> list[int]:
+        """What writes a buffer, and gives out slices of it: those of before would hold what is gone."""
+        buffer = self._step.buffers[number]
+        return [w for w in (*buffer.writers, *buffer.slices) if self._places[w] < until]
 
     def _can_run(self, op: int, until: int) -> bool:
         found = self._step.ops[op]

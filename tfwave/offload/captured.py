@@ -1,7 +1,7 @@
 """The training step of a capture bundle, as one decides on its memory."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from tfwave.bundle.bundle import Bundle
@@ -20,7 +20,7 @@ from tfwave.memory.step import Tensor
 from tfwave.offload.backward import StepFlow
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tfwave.proto.tensorflow_pb2 import DT_COMPLEX64, DT_COMPLEX128, DT_STRING
-from tfwave.rewrite.fitted.views import VIEW_OPS
+from tfwave.rewrite.fitted.views import SLICE_OPS, VIEW_OPS
 
 _COMMUTE = frozenset({"Add", "AddV2", "Mul", "SquaredDifference"})
 """On numbers that are not complex. Of a maximum the first of two zeros is taken, whatever its sign."""
@@ -148,17 +148,17 @@ class _Made:
         for source in (node, *self._view.fanins[node]):
             yield from self._flow.reads.get(source, ())
 
-    def _is_view(self, run: int) -> bool:
+    def _is_one_of(self, run: int, ops: Container[str]) -> bool:
         node = self._nodes[run]
-        return node is not None and self._view.ops[node] in VIEW_OPS
+        return node is not None and self._view.ops[node] in ops
 
     def _buffer(self, tensor: Tensor) -> Buffer:
-        """A view writes nothing. What an op keeps to itself, such as a list, is used until it is free."""
+        """Views and slices write nothing. What an op keeps to itself, such as a list, is used until it is free."""
         named = {parse_input(name).node for name in tensor.names}
         uses = {tensor.born, *tensor.uses}
-        writers = {
-            use for use in uses if self._memory.profile.ops[use].node in named and not self._is_view(use)
-        }
+        giving = {use for use in uses if self._memory.profile.ops[use].node in named} - {tensor.born}
+        slices = {use for use in giving if self._is_one_of(use, SLICE_OPS)}
+        writers = {use for use in giving - slices if not self._is_one_of(use, VIEW_OPS)}
         if not all(":" in name for name in tensor.names) and tensor.dies is not None:
             uses.update(range(tensor.born, tensor.dies + 1))
         return Buffer(
@@ -167,4 +167,5 @@ class _Made:
             tuple(sorted({tensor.born, *writers})),
             tuple(sorted(uses)),
             tensor.dies is None,
+            tuple(sorted(slices)),
         )

@@ -204,12 +204,13 @@ def _kept(step: TrainingStep, places: Sequence[int]) -> Bytes:
 def _gaps(step: TrainingStep, places: Sequence[int], smallest: float) -> dict[int, tuple[int, int]]:
     """By buffer: the last place that counts as forward and the first as backward, if an op lies between.
 
-    What may run in either pass counts as that which leaves the buffer unused for longer. What outlives the step is
-    held by who asked for it, too: it goes nowhere.
+    What may run in either pass counts as that which leaves the buffer unused for longer. What outlives the step
+    goes nowhere: it is held by who asked for it, too. Nor does what is given out in slices: a copy of one would leave
+    the others, which hold all of the buffer.
     """
     gaps: dict[int, tuple[int, int]] = {}
     for number, buffer in enumerate(step.buffers):
-        if buffer.bytes >= smallest and not buffer.stays:
+        if buffer.bytes >= smallest and not (buffer.stays or buffer.slices):
             uses = sorted((places[use], step.ops[use].phase) for use in buffer.uses)
             left, wanted = max(_splits(uses), key=lambda split: split[1] - split[0], default=(0, 0))
             if left + 1 < wanted:

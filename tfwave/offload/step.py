@@ -60,6 +60,7 @@ class Buffer:
         writers: the ops that write it, by number, in turn; the first allocates it.
         uses: all that write or read it, ascending.
         stays: does it outlive the step?
+        slices: the ops that give out parts of it, which write nothing: all of it is there until all are read.
     """
 
     names: tuple[str, ...]
@@ -67,6 +68,7 @@ class Buffer:
     writers: tuple[int, ...]
     uses: tuple[int, ...]
     stays: bool = False
+    slices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ set_up(AllocatorSettings(256 << 20))
 
 import tensorflow as tf  # noqa: E402
 
-from tests.numerics.memory.fitted_models import MODELS, RATE, Loss, Variables, bert, large  # noqa: E402
+from tests.numerics.memory.fitted_models import MODELS, RATE, Loss, Variables, bert, large, sliced  # noqa: E402
 from tfwave.bundle.bundle import Bundle  # noqa: E402
 from tfwave.capture.call import capture_function  # noqa: E402
 from tfwave.capture.session import capture_run  # noqa: E402
@@ -182,13 +182,29 @@ def compared(job: InSession | InFunction) -> dict[str, Any]:
     }
 
 
+def slices(bundle: Bundle) -> dict[str, list[int]]:
+    """Of each product that slices lie in: how many ops use it besides; and those that could be away."""
+    step = captured_step(bundle).step
+    layout = Layout.of(step, lean_order(step), 0)
+    products = {f"MatMul{name}:0" for name in ("", "_1", "_2")}
+    made = [number for number, buffer in enumerate(step.buffers) if buffer.names[0] in products]
+    readers = [
+        len({*step.buffers[n].uses} - {step.buffers[n].writers[0], *step.buffers[n].slices}) for n in made
+    ]
+    return {"readers": readers, "away": [n for n in made if n in layout.number_of]}
+
+
 def main(bundles: Path) -> None:
     """For each model, and for one of them as a function: what became of it."""
     one_region()
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not OPTIMIZER})
     load_stash_ops()
-    found = {name: compared(InSession(model, bundles / name)) for name, model in MODELS.items()}
+    found: dict[str, Any] = {
+        name: compared(InSession(model, bundles / name)) for name, model in MODELS.items()
+    }
     found["function"] = compared(InFunction(bert, bundles / "function"))
+    ways = InSession(sliced, bundles / "slices"), InFunction(sliced, bundles / "slices_of_function")
+    found["slices"] = [slices(job.bundle) for job in ways]
     if not OPTIMIZER:
         InSession(large, bundles / "large")
     sys.stdout.write(json.dumps(found))

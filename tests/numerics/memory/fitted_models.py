@@ -190,6 +190,26 @@ def lstm(var: Variables) -> Loss:
     return loss
 
 
+def sliced(var: Variables) -> Loss:
+    """Gates whose three inputs lie in one tensor, of which none takes a copy."""
+    rows, width = 1024, 32
+    ways: tuple[Callable[[Any], Any], ...] = (
+        lambda qkv: (qkv[0], qkv[1], qkv[2]),
+        tf.unstack,
+        lambda qkv: [tf.squeeze(part, 0) for part in tf.split(qkv, 3)],
+    )
+    weights, kernel = [var.weight(3, width, width) for _ in ways], var.weight(width, CLASSES)
+
+    def loss() -> Any:
+        x = tf.random.stateless_normal([rows, width], seed=(5, 2))
+        for weight, parts in zip(weights, ways, strict=True):
+            q, k, v = parts(tf.matmul(x, weight))
+            x = tf.tanh(x + tf.sigmoid(q * k) * v)
+        return classified(x, kernel)
+
+    return loss
+
+
 def large(var: Variables) -> Loss:
     """Of which one tensor is little, and no op needs much scratch: a pool is full only when that is held."""
     return bert(var, 64 * BATCH)
@@ -202,4 +222,5 @@ MODELS: dict[str, Callable[[Variables], Loss]] = {
     "inception": inception,
     "unet": unet,
     "lstm": lstm,
+    "sliced": sliced,
 }

@@ -11,7 +11,7 @@ from tfwave.cli.app import app
 
 pytestmark = pytest.mark.tensorflow
 
-NAMES = ("resnet", "bert", "vgg", "inception", "unet", "lstm", "function")
+NAMES = ("resnet", "bert", "vgg", "inception", "unet", "lstm", "sliced", "function")
 PLANNED, POOL = 24, 38
 """MiB: what the plan is made for, and the pool, which is in pieces; the plain step peaks at 42."""
 
@@ -55,6 +55,17 @@ def test_the_peak_is_what_the_plan_promised(found: dict[str, Any], optimizer: st
     plain, fitted = ran["peaks"]
     assert fitted == pytest.approx(ran["promised"], rel=0.1)
     assert fitted < 0.6 * plain
+
+
+@pytest.mark.parametrize("optimizer", ["off", "on"])
+def test_a_tensor_that_slices_lie_in_stays_until_all_of_them_are_read(
+    found: dict[str, Any], optimizer: str
+) -> None:
+    """Twice forward, and three times backward."""
+    for told in found[optimizer]["slices"]:
+        assert len(told["readers"]) == 3
+        assert min(told["readers"]) >= 5
+        assert not told["away"]
 
 
 @pytest.mark.usefixtures("found")

@@ -77,6 +77,41 @@ def test_what_lies_in_the_buffer_of_an_input_is_told_by_the_graph() -> None:
     ]
 
 
+def test_slices_lie_in_the_buffer_that_they_are_of_whoever_else_reads_it() -> None:
+    """But the one that is a copy."""
+    shared = graph(
+        ("v", "_Arg", []),
+        ("axis", "Neg", ["v"]),
+        ("a", "Neg", ["v"]),
+        ("row", "StridedSlice", ["a", "axis", "axis", "axis"]),
+        ("halves", "Split", ["axis", "a"]),
+        ("rows", "Unpack", ["a"]),
+        ("copy", "Slice", ["a", "axis", "axis"]),
+        ("late", "AddN", ["row", "halves", "halves:1", "rows", "rows:1", "copy"]),
+        ("end", "AddN", ["late", "axis"]),
+    )
+    names = ("axis", "a", "row", "halves", "rows", "copy", "late", "end")
+    ops = tuple(OpRun(STEP, node, "Neg", place / 10, 1e-3) for place, node in enumerate(names))
+    made = tuple(
+        Allocation(STEP, node, size, names.index(node) / 10 + 1e-4, freed)
+        for node, size, freed in (
+            ("axis", 64, 0.75),
+            ("a", 512, 0.65),
+            ("copy", 256, 0.65),
+            ("late", 128, 0.75),
+        )
+    )
+    stats = step_stats(MemoryTrace(ops, made, ()), shared, {"v": 64})
+    tensors = captured_memory(bundle_of([shared], stats)).memory.tensors
+    assert [tensor.names for tensor in tensors] == [
+        ("axis:0",),
+        ("a:0", "row:0", "halves:0", "halves:1", "rows:0", "rows:1"),
+        ("copy:0",),
+        ("late:0",),
+    ]
+    assert [("v", *names)[use] for use in tensors[1].uses] == ["a", "row", "halves", "rows", "copy", "late"]
+
+
 def test_no_op_goes_on_in_a_buffer_that_others_still_read() -> None:
     made_of = {"x": ["v"], "y": ["v"], "z": ["x", "y"], "w": ["x", "z"]}
     read_later = graph(("v", "_Arg", []), *((name, "AddN", inputs) for name, inputs in made_of.items()))

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.memory_steps import Step, bundle_of, declare, graph
 from tests.unit.cli.test_fit_cli import MIB, training
+from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import captured_memory
 from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import captured_step
@@ -16,6 +18,7 @@ from tfwave.offload.layout import Layout, Method
 from tfwave.offload.orders import lean_order
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tfwave.offload.threads import BESIDE, lanes_of
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32
 
 SIZE = 4_000_000
 COPIED = SIZE / lanes_of("/cpu").copied
@@ -207,6 +210,63 @@ def test_what_has_been_overwritten_is_made_again_too() -> None:
     chain = layout.candidates[1].chain
     assert chain is not None
     assert (chain.ops, chain.needs, chain.temporary) == ((0, 1), (), SIZE)
+
+
+def sliced_step(*, reads_slices: bool) -> Bundle:
+    """a, of which q and k are slices, -> s -> loss, then dloss -> ds -> update; ds wants s, and maybe q and k."""
+    made = graph(
+        ("w", "VarHandleOp", []),
+        ("read", "ReadVariableOp", ["w"]),
+        ("x", "Const", []),
+        ("at", "Const", []),
+        ("a", "Mul", ["x", "read"]),
+        ("q", "StridedSlice", ["a", "at", "at", "at"]),
+        ("k", "StridedSlice", ["a", "at", "at", "at"]),
+        ("s", "Mul", ["q", "k"]),
+        ("loss", "Sqrt", ["s"]),
+        ("dloss", "OnesLike", ["loss"]),
+        ("ds", "AddN", ["dloss", "s", *(("q", "k") if reads_slices else ())]),
+        ("rate", "Const", []),
+        ("update", "ResourceApplyGradientDescent", ["w", "rate", "ds"]),
+    )
+    declare(made, "w", 1)
+    for node in made.node:
+        kind = DT_INT32 if node.name == "at" else DT_FLOAT
+        node.attr["dtype" if node.op in {"Const", "ReadVariableOp", "VarHandleOp"} else "T"].type = kind
+        node.attr["Index"].type, node.attr["N"].i = DT_INT32, len(node.input)
+    step = Step()
+    step.run("read", 0, (4, 9))
+    step.run("a", 10, (2 * MIB, 100), allocated=[2 * MIB], freed=[(65 if reads_slices else 35, 2 * MIB)])
+    step.run("q", 20, (2 * MIB, 100))
+    step.run("k", 25, (2 * MIB, 100))
+    for place, name in enumerate(("s", "loss", "dloss", "ds")):
+        step.run(name, 10 * place + 30, (MIB, 101 + place), allocated=[MIB], freed=[(75, MIB)])
+    step.run("update", 70)
+    return bundle_of([made], step.stats, fetches=["loss:0", "update"])
+
+
+def test_a_tensor_that_slices_lie_in_is_not_moved() -> None:
+    """Its last slice alone would leave; it is used until all slices are read, and nothing writes it meanwhile."""
+    step = captured_step(sliced_step(reads_slices=True)).step
+    names = [op.node for op in step.ops]
+    (a, *_) = step.buffers
+    assert a.names == ("a:0", "q:0", "k:0")
+    for ops, wanted in ((a.writers, "a"), (a.slices, "qk"), (a.uses, ("a", "q", "k", "s", "ds"))):
+        assert [names[op] for op in ops] == [*wanted]
+    layout = Layout.of(step, tuple(range(len(step.ops))), 0)
+    (s,) = layout.candidates
+    assert step.buffers[s.buffer].names == ("s:0",)
+    assert s.chain is not None
+    assert s.chain.ops == (names.index("s"),), "what it is made of is there"
+
+
+def test_slices_of_what_is_made_again_are_taken_anew() -> None:
+    """Those of before would hold what is gone."""
+    step = captured_step(sliced_step(reads_slices=False)).step
+    layout = Layout.of(step, tuple(range(len(step.ops))), 0)
+    chain = layout.candidates[0].chain
+    assert chain is not None
+    assert ([step.ops[op].node for op in chain.ops], chain.temporary) == (["a", "q", "k", "s"], 2 * MIB)
 
 
 def test_all_keep_their_turn_but_what_holds_two_percent_in_all() -> None:

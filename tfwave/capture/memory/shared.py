@@ -12,7 +12,7 @@ from tfwave.bundle.memory.held import STATE_OPS
 from tfwave.graph.names import CONTROL_PORT, TensorName, parse_input
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef, NodeExecStats
-from tfwave.rewrite.fitted.views import VIEW_OPS
+from tfwave.rewrite.fitted.views import SLICE_OPS, VIEW_OPS
 
 _FOREVER = 1 << 62
 
@@ -25,8 +25,9 @@ def with_shared(
     `freed` has the nanosecond at which each numbered buffer was freed, as far as it was.
 
     1. An output that something reads, and for which nothing was allocated, is shared.
-    2. A view lies where its first input does. Any other op goes on in the first buffer that nothing else reads any
-       more, and that is freed only later.
+    2. A view lies where its first input does, and slices for which nothing was allocated where that does which they
+       are of, whoever else reads it. Any other op goes on in the first buffer that nothing else reads any more, and
+       that is freed only later.
     3. A cheap op runs when all that it reads is there.
 
     What runs more than once, as in a loop, is left as it is.
@@ -82,11 +83,19 @@ class _Sharing:
 
     def _shared(self, number: int, inputs: Sequence[TensorName], begin: int) -> Iterator[int]:
         """Case 2."""
-        is_view = self._view.ops[number] in VIEW_OPS
-        for source in inputs[:1] if is_view else inputs:
+        viewed = self._viewed(number)
+        is_view = viewed is not None
+        for source in [inputs[viewed]] if is_view else inputs:
             buffer = self._number.get(source)
             if buffer is not None and (is_view or self._is_left(buffer, self._view.names[number], begin)):
                 yield buffer
+
+    def _viewed(self, number: int) -> int | None:
+        """The position of the input of which an op gives a view, or slices."""
+        op, event = self._view.ops[number], self._event.get(self._view.names[number])
+        if op in VIEW_OPS:
+            return 0
+        return None if event is not None and event.memory else SLICE_OPS.get(op)
 
     def _is_left(self, buffer: int, reader: str, begin: int) -> bool:
         if self._freed.get(buffer, _FOREVER) < begin:

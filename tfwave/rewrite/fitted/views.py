@@ -11,6 +11,11 @@ VIEW_OPS = frozenset(
     {"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "EnsureShape"}
 )
 """Ops whose output has the contents of their first input, and lies where that does."""
+SLICE_OPS = {"Slice": 0, "Split": 1, "SplitV": 0, "StridedSlice": 0, "Unpack": 0}
+"""Ops that allocate nothing if what they give are rows of an input, at aligned addresses: these lie in its buffer.
+
+With the position of that input.
+"""
 
 
 def clone_of(node: NodeDef, name: str) -> NodeDef:
