@@ -12,6 +12,7 @@ from tfwave.graph.ops import REF, OpTable
 from tfwave.graph.partition.place import place
 from tfwave.graph.reach import in_control_flow, upstream_of
 from tfwave.graph.rewriter import GraphRewriter
+from tfwave.graph.step import ends_of
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.plan.annotation import Annotation, annotated_orders
@@ -36,8 +37,8 @@ class AckWindow(GraphPass):
 
     The source keeps its time, and other devices read it as before. Grappler leaves holds and gates as they are.
     A window of 1 keeps the order strictly and costs a round trip per transfer; wider ones cost less and let
-    neighbours overtake each other. Where the fetches are known, only transfers that they need are ordered. What is
-    in a branch or a loop, or is no plain tensor, stays unordered; a remark says so.
+    neighbours overtake each other. Where the fetches are known, only transfers that they, or a function's updates,
+    need are ordered. What is in a branch or a loop, or is no plain tensor, stays unordered; a remark says so.
 
     Raises:
         PassError: a window under 1.
@@ -124,14 +125,14 @@ class _Survey:
         self._ops = OpTable.of(graph.item.graph)
         self._conditional = in_control_flow(self._view)
         self._fetched = {parse_input(name) for name in graph.item.fetches}
-        fetched = [self._index[name.node] for name in self._fetched]
-        self._needed = upstream_of(self._view, fetched) if fetched else frozenset(range(len(self._view)))
+        ends = [self._index[name] for name in ends_of(graph.item)]
+        self._needed = upstream_of(self._view, ends) if ends else frozenset(range(len(self._view)))
         self._destinations: dict[tuple[str, int], list[str]] = defaultdict(list)
         for key in sorted(planned):
             self._destinations[key.node, key.port].append(key.channel.destination)
 
     def is_needed(self, entry: Annotation) -> bool:
-        """Do the fetches need its source?"""
+        """Does the step need its source?"""
         return self._index[entry.node] in self._needed
 
     def obstacle(self, entry: Annotation) -> str:

@@ -3,12 +3,24 @@
 from collections.abc import Sequence
 
 from tfwave.errors import GraphError
+from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
+from tfwave.graph.partition.pins import is_function
 from tfwave.graph.reach import upstream_of
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 _NOTED_SHAPES = "_output_shapes"
+
+
+def ends_of(item: GraphItem) -> frozenset[str]:
+    """The nodes that a step runs for their own sake: those that are fetched; none, if nobody knows.
+
+    A function runs those that are preserved, too, such as updates that no tensor waits for which it returns.
+    """
+    fetched = frozenset(parse_input(name).node for name in item.fetches)
+    in_function = item.handles is not None or is_function(item.graph)
+    return fetched | item.preserve if in_function else fetched
 
 
 def step_of(graph: GraphDef, fetches: Sequence[str]) -> GraphDef:

@@ -9,6 +9,7 @@ from tfwave.graph.access import HANDLE_OPS, Resource
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
 from tfwave.graph.reach import in_control_flow, reached, upstream_of
+from tfwave.graph.step import ends_of
 from tfwave.graph.view import GraphView
 from tfwave.rewrite.blocks.shapes import Shape, static_shapes
 from tfwave.rewrite.resources import ResourceSurvey, Touch
@@ -51,7 +52,7 @@ class TableReads:
         """Of what the fetches need; of all nodes, where no fetch is known."""
         self._view = view
         self._fetched = {parse_input(name).node for name in item.fetches}
-        self._ends = self._fetched if item.handles is None else self._fetched | item.preserve
+        self._ends = ends_of(item)
         self._survey = ResourceSurvey(item, view)
         self._producer = item.graph.versions.producer
 

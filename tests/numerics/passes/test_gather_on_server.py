@@ -14,8 +14,10 @@ from grappler_passes.gather_on_server import GatherOnServer
 from tests.numerics.corpus.places import v1
 from tests.numerics.corpus.sample import make_item
 from tests.rewrites import check_rewrite, edges, graph_bytes
-from tfwave.errors import PassError
+from tfwave.errors import EnforcerError, PassError
 from tfwave.graph.item import GraphItem
+from tfwave.passes.pipeline import Pipeline, Stage
+from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.live.install import install
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(60)]
@@ -348,3 +350,40 @@ def test_what_the_pass_remarks_of_a_function_is_logged(caplog: pytest.LogCapture
 def test_adam_is_refused_with_the_way_out() -> None:
     with pytest.raises(PassError, match="as Adam and momentum do: train the table by SGD or Adagrad"):
         trained(keras.optimizers.Adam(0.1), GatherOnServer())
+
+
+def run_pruned(update: Update) -> list[bytes]:
+    """A function of which no returned tensor waits for its update: the rows that it gathers, and the table then."""
+    with tf.device("CPU:0"):
+        table = tf.Variable(tf.reshape(tf.linspace(0.1, 1.0, ROWS * WIDTH), (ROWS, WIDTH)))
+
+    def step(ids: Any, others: Any) -> None:
+        value = raw.ReadVariableOp(resource=table.handle, dtype=tf.float32, name="read")
+        tf.gather(value, others, name="late")
+        with tf.control_dependencies([value]):
+            tf.group(update(table.handle, None, ids, tf.gather(value, ids, name="own")), name="train")
+
+    graph = (wrapped := v1.wrap_function(step, [tf.TensorSpec([2], tf.int32)] * 2)).graph
+    fetches = [graph.get_tensor_by_name("late:0"), graph.get_operation_by_name("train")]
+    late, _ = wrapped.prune(wrapped.inputs[:2], fetches)(tf.constant([1, 2]), tf.constant([2, 3]))
+    return [late.numpy().tobytes(), table.numpy().tobytes()]
+
+
+def test_in_grappler_an_update_waits_for_the_rows_of_gathers_that_it_does_not_need() -> None:
+    expected, stages = run_pruned(scatter), list[Stage]()
+    with in_grappler(Pipeline((GatherOnServer(),), (stages.append,))):
+        assert run_pruned(scatter) == expected
+    (made,) = [stage.result.item for stage in stages if stage.result.changed]
+    (writer,) = [node.name for node in made.graph.node if node.op == "ResourceScatterSub"]
+    gathers = {node.name for node in made.graph.node if node.op == "ResourceGather"}
+    assert len(gathers) == 2
+    assert gathers <= nx.ancestors(edges(made.graph), writer)
+
+
+def test_in_grappler_a_function_that_changes_a_table_whole_is_refused_and_runs_as_it_is() -> None:
+    expected = run_pruned(whole)
+    with (
+        pytest.raises(EnforcerError, match="may change all rows of the table"),
+        in_grappler(GatherOnServer()),
+    ):
+        assert run_pruned(whole) == expected

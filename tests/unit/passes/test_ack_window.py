@@ -78,6 +78,15 @@ def test_only_what_the_fetches_need_is_ordered() -> None:
     assert list(nodes["c/ack_hold_0"].input) == ["c", "^a/ack_gate_0"]
 
 
+def test_what_a_function_must_run_is_ordered_too() -> None:
+    """As Grappler shows it: only what it returns is fetched."""
+    graph = pulled()
+    graph.node.add(name="returned", op="_Retval", device=WORKER, input=["part"]).attr["T"].type = DT_FLOAT
+    run = frozenset(["returned", "sum"])
+    nodes = gated(GraphItem(graph, fetches=("returned",), preserve=run), ("a", "b", "c", "d"), 1)
+    assert list(nodes["c/ack_hold_0"].input) == ["c", "^b/ack_gate_0"]
+
+
 def test_what_does_not_run_exactly_once_stays_unordered() -> None:
     graph = pulled()
     choice = graph.node.add(name="choice", op="Const", device=SERVER)
