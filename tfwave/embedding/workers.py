@@ -5,7 +5,7 @@ import hmac
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -165,13 +165,15 @@ class Workers:
                 time.sleep(_AGAIN_SECONDS)
 
     def _taken(self, other: int, end: float) -> socket.socket:
-        left = max(_AGAIN_SECONDS, end - time.monotonic())
-        try:
-            taken = self._arrivals.take(self._key(other, self._rank), left, lambda: False)
-            taken.sendall(_TAKEN)
-            return taken
-        except OSError as err:
-            raise self._absent(other, err) from err
+        while True:
+            left = max(_AGAIN_SECONDS, end - time.monotonic())
+            try:
+                taken = self._arrivals.take(self._key(other, self._rank), left, lambda: False)
+            except OSError as err:
+                raise self._absent(other, err) from err
+            if _is_told(taken):
+                return taken
+            taken.close()  # of a caller that was ended, and may come again
 
     def _absent(self, other: int, err: OSError) -> EnforcerError:
         return EnforcerError(
@@ -181,6 +183,19 @@ class Workers:
 
     def _key(self, caller: int, called: int) -> bytes:
         return worker_key(self._secret, caller, called, len(self._addresses))
+
+
+def _is_told(taken: socket.socket) -> bool:
+    """Tell a caller that its connection is taken; no, if it has ended. It says nothing before it hears of that."""
+    taken.setblocking(False)
+    try:
+        with suppress(BlockingIOError):
+            if not taken.recv(1, socket.MSG_PEEK):
+                return False
+        taken.sendall(_TAKEN)
+    except OSError:
+        return False
+    return True
 
 
 def worker_key(secret: bytes, caller: int, called: int, workers: int) -> bytes:

@@ -4,6 +4,7 @@ Their exchange is in tests/cluster/embedding/test_embedding_on_workers.py.
 """
 
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,6 +13,7 @@ from tests.ports import free_ports
 from tfwave.embedding.workers import Workers, worker_key
 from tfwave.errors import EnforcerError
 from tfwave.reduce.arrivals import Arrivals, call
+from tfwave.runtime.all_to_all import Exchange
 from tfwave.runtime.control.credentials import Credentials
 
 PATIENCE = 0.2
@@ -78,6 +80,28 @@ def test_a_worker_that_listens_and_ends_has_not_come() -> None:
         ending.close()
         with pytest.raises(EnforcerError, match=f"worker 0 at {addresses[0]} did not come"):
             caller.result()
+
+
+def half_closed(one: socket.socket) -> None:
+    """What is written to it is taken, as of a process's connection just after it was killed."""
+    one.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("end", [half_closed, socket.socket.close])
+def test_a_worker_that_calls_and_ends_has_not_come(
+    monkeypatch: pytest.MonkeyPatch, end: Callable[[socket.socket], None]
+) -> None:
+    """As one that is killed before it is heard, and started again."""
+    (ended, killed), (taken, restarted) = socket.socketpair(), socket.socketpair()
+    end(killed)
+    came, formed = iter((ended, taken)), list[socket.socket | None]()
+    monkeypatch.setattr(Arrivals, "take", lambda *_: next(came))
+    monkeypatch.setattr(Exchange, "form", lambda _, sockets, deadline: formed.extend(sockets))
+    with killed, taken, restarted:
+        Workers([f"127.0.0.1:{port}" for port in free_ports(2)], 0).close()
+        assert formed == [None, taken]
+        assert restarted.recv(1) == b"t"
+    assert ended.fileno() == -1
 
 
 def test_who_is_interrupted_while_it_waits_leaves_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
