@@ -13,7 +13,7 @@ from tfwave.errors import EnforcerError
 from tfwave.reduce.arrivals import KEY_BYTES, Arrivals, call
 from tfwave.reduce.options import LONGEST_SECONDS
 from tfwave.reduce.place import Place
-from tfwave.runtime.all_to_all import Exchange
+from tfwave.runtime.all_to_all import Exchange, wait_to_leave
 from tfwave.runtime.control.address import split_address
 from tfwave.runtime.control.client import check_reach
 from tfwave.runtime.control.credentials import Credentials
@@ -137,9 +137,15 @@ class Workers:
         self.exchange.check()
 
     def close(self) -> None:
-        """Leave, which ends the group for all: call it when all workers have made their last step."""
-        self.exchange.leave()
-        self._arrivals.close()
+        """Leave, which ends the group for all, when all workers have made their last step and close it, too.
+
+        Who comes first waits for the others, at most the `deadline`: then it leaves all the same, and what they
+        wait for raises. So does a `with` at its end; by an exception it is left at once.
+        """
+        try:
+            wait_to_leave(self.exchange)
+        finally:
+            self._leave()
 
     def __enter__(self) -> "Workers":
         return self
@@ -147,7 +153,14 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+        else:
+            self._leave()
+
+    def _leave(self) -> None:
+        self.exchange.leave()
+        self._arrivals.close()
 
     def _called(self, other: int, end: float) -> socket.socket:
         while True:

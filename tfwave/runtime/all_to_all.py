@@ -3,6 +3,7 @@
 import ctypes
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -75,6 +76,27 @@ class Exchange:
     @property
     def _known(self) -> bytes:
         return self.name.encode()
+
+
+def wait_for_all(group: Exchange, what: str) -> None:
+    """Go on when all ranks are here; `what` says where, the same on all.
+
+    Raises:
+        tf.errors.AbortedError: the group has ended, or ranks did not come within the deadline.
+    """
+    tensorflow: Any = import_module("tensorflow")
+    group.exchange(tensorflow.zeros([0]), tensorflow.zeros([group.ranks], tensorflow.int64), f"tfwave/{what}")
+
+
+def wait_to_leave(group: Exchange) -> None:
+    """Go on when nobody waits for another's split any more, as all ranks are here or the group has ended."""
+    try:
+        group.check()
+    except EnforcerError:
+        return
+    tensorflow: Any = import_module("tensorflow")
+    with suppress(tensorflow.errors.OpError):  # of who was here, and has left
+        wait_for_all(group, "leaving")
 
 
 @cache

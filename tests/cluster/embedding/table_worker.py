@@ -17,6 +17,7 @@ tf: Any = tensorflow
 ROWS, WIDTH, STEPS, TOKEN_SECONDS = 37, 5, 6, 240.0
 OPTIMIZERS = {"sgd": SGD(0.1), "adagrad": Adagrad(0.05), "row_wise": RowWiseAdagrad(0.05)}
 COUNTED = {"adagrad": Adagrad(0.1, 0.0), "row_wise": RowWiseAdagrad(0.1, 0.0)}
+LONG_BYTES = 1 << 28
 SAVED, KILLED, LAST = 3, 5, 8
 """Steps: a checkpoint is of the first 3, and a worker dies in the sixth of 8."""
 
@@ -86,10 +87,8 @@ def trained(table: Table, rank: int) -> None:
 
 
 def tell(found: dict[str, bool]) -> None:
-    """Stay in the group until all have told: who leaves ends it."""
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()
-    sys.stdin.read()
 
 
 def same_bits(group: Workers, rank: int, workers: int) -> None:
@@ -198,10 +197,20 @@ def goes_on_with_fewer(group: Workers, rank: int, workers: int) -> None:
         tell(found)
 
 
+def one_is_done_first(group: Workers, rank: int, workers: int) -> None:
+    """The first one has all of the last step, and leaves, long before the second has what the last one sends it."""
+    counts = [0] * workers
+    if rank == workers - 1:
+        counts[1] = LONG_BYTES
+    splits = group.exchange.exchange(tf.zeros([sum(counts)], tf.uint8), counts, "last")
+    tell({"all came": len(splits[-1]) == (LONG_BYTES if rank == 1 else 0)})
+
+
 SCENARIOS: dict[str, Callable[[Workers, int, int], None]] = {
     "same_bits": same_bits,
     "one_dies": one_dies,
     "goes_on_with_fewer": goes_on_with_fewer,
+    "one_is_done_first": one_is_done_first,
 }
 
 

@@ -55,3 +55,10 @@ def test_two_of_three_workers_go_on_from_a_checkpoint_and_no_gradient_is_lost_or
     *others, (code, _) = said("goes_on_with_fewer", 3, tmp_path)
     assert code == -signal.SIGKILL
     assert others == [(0, {"saved": True, "named": True, "none lost, none twice": True})] * 2
+
+
+@pytest.mark.timeout(SECONDS + 60)
+def test_a_worker_that_is_done_takes_nothing_from_those_that_still_wait_for_each_other(
+    tmp_path: Path,
+) -> None:
+    assert said("one_is_done_first", 3, tmp_path) == [(0, {"all came": True})] * 3

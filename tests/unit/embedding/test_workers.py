@@ -104,6 +104,18 @@ def test_a_worker_that_calls_and_ends_has_not_come(
     assert ended.fileno() == -1
 
 
+def test_who_ends_with_an_exception_does_not_wait_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = list[Exchange]()
+    monkeypatch.setattr("tfwave.embedding.workers.wait_to_leave", waited.append)
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(1)]
+    with pytest.raises(ZeroDivisionError), Workers(addresses, 0):
+        raise ZeroDivisionError
+    assert not waited
+    with Workers(addresses, 0) as workers:
+        pass
+    assert waited == [workers.exchange]
+
+
 def test_who_is_interrupted_while_it_waits_leaves_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tfwave.errors import TfwaveError
-from tfwave.runtime.all_to_all import Exchange
+from tfwave.runtime.all_to_all import Exchange, wait_for_all
 from tfwave.runtime.embedding.table import Table
 
 _KEY = "{}/{}/.ATTRIBUTES/VARIABLE_VALUE"
@@ -29,12 +29,12 @@ def save_tables(group: Exchange, path: Path, tables: Mapping[str, Table]) -> Non
             shape_and_slices=[place for _, place in held.values()],
             tensors=[variable.read_value_no_copy() for variable, _ in held.values()],
         )
-    _wait_for_all(group, "written")
+    wait_for_all(group, "written")
     if group.rank == 0:
         tensorflow.raw_ops.MergeV2Checkpoints(
             checkpoint_prefixes=parts, destination_prefix=str(path), delete_old_dirs=False
         )
-    _wait_for_all(group, "saved")
+    wait_for_all(group, "saved")
 
 
 def _named(name: str, table: Table) -> Table:
@@ -43,8 +43,3 @@ def _named(name: str, table: Table) -> Table:
             f"the table '{name}' cannot be an attribute of a checkpoint: give it an identifier's name"
         )
     return table
-
-
-def _wait_for_all(group: Exchange, what: str) -> None:
-    tensorflow: Any = import_module("tensorflow")
-    group.exchange(tensorflow.zeros([0]), tensorflow.zeros([group.ranks], tensorflow.int64), f"tfwave/{what}")
