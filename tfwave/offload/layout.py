@@ -205,8 +205,8 @@ def _gaps(step: TrainingStep, places: Sequence[int], smallest: float) -> dict[in
     """By buffer: the last place that counts as forward and the first as backward, if an op lies between.
 
     What may run in either pass counts as that which leaves the buffer unused for longer. What outlives the step
-    goes nowhere: it is held by who asked for it, too. Nor does what is given out in slices: a copy of one would leave
-    the others, which hold all of the buffer.
+    goes nowhere: it is held by who asked for it, too. Nor does what is given out in slices: a copy of one would
+    leave the others, which hold all of the buffer.
     """
     gaps: dict[int, tuple[int, int]] = {}
     for number, buffer in enumerate(step.buffers):
