@@ -77,7 +77,7 @@ FEWER = ["--steps", "2", "--traced", "2"]
 BESIDE = (
     ("bert", "408", "plain=68"),
     ("resnet", "216", "plain=72"),
-    ("vgg", "960", "plain=720"),
+    ("vgg", "960", "plain=640"),
     ("lstm", "40", "plain=40"),
 )
 """Fitted batches, and what their steps take turns with."""
