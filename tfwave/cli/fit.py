@@ -74,12 +74,13 @@ def fit_command(  # noqa: PLR0913, PLR0917
     captured = captured_step(load_bundle(bundle), device)
     other = None if at_other_batch is None else captured_step(load_bundle(at_other_batch), device)
     asked = Question(captured, other, parse_size(memory), policy, placement)
+    told = _document(asked)  # nothing is written if the captures do not belong together
     if asked.fit is not None:
         write_plan(asked.plan, output, add_to)
     if plot is not None:
         save_figure(lambda: fit_figure(asked), plot)
     if as_json:
-        print_json(_document(asked))
+        print_json(told)
     else:
         _print(asked)
         if plot is not None:

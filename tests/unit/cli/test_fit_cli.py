@@ -115,8 +115,9 @@ def test_two_captures_tell_how_bytes_grow(tfwave: Command, captured: Path, tmp_p
     save_bundle(training(16), tmp_path / "twice")
     ran = tfwave("fit", captured, "--memory", "84MiB", "--at-other-batch", tmp_path / "twice", "--json")
     assert json.loads(ran.out)["largest_batch"]["plain"] == pytest.approx(0.9 * 84 / 40, rel=0.01)
-    ran = tfwave("fit", captured, "--memory", "84MiB", "--at-other-batch", captured)
-    assert (ran.code, "hold the same bytes" in ran.err) == (2, True)
+    plan = tmp_path / "plan.json"
+    ran = tfwave("fit", captured, "--memory", "84MiB", "--at-other-batch", captured, "-o", plan)
+    assert (ran.code, "hold the same bytes" in ran.err, plan.exists()) == (2, True, False)
 
 
 def test_two_captures_are_of_one_step_at_batches_that_differ(captured: Path) -> None:
