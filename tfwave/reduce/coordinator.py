@@ -284,6 +284,10 @@ class Session:
         self._pace.forget(peer.number)
 
     def _arrive(self, peer: Peer) -> None:
+        """Who says hello again had lost its line before it heard anything, and is one member."""
+        for before in [other for other in (*self.members, *self._arrived) if other.is_same(peer)]:
+            before.end("it came again")
+            self._gone(before)
         self._hello = self._hello or peer.hello
         if _terms(peer.hello) == _terms(self._hello):
             self._arrived.append(peer)

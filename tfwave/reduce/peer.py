@@ -46,6 +46,10 @@ class Peer:
         """Whether it has a gradient, or may have one yet."""
         return self.has_state and not (self.drained and self.ready_since is None)
 
+    def is_same(self, other: "Peer") -> bool:
+        """Is it the same process, on another line?"""
+        return self.hello.address == other.hello.address
+
     def note(self, report: Report, aborted: int) -> None:
         """Take in what it says; what it gave to the reduce `aborted` it has back, whether it knows yet or not."""
         if not (report.held or (report.gave and report.attempt == aborted)):

@@ -110,7 +110,7 @@ def told(peer: Peer) -> list[str | None]:
 def test_no_reduce_goes_while_a_member_is_full(room: bool) -> None:
     inbox = Inbox()
     limits = {"deadline_seconds": LIMIT, "patience_seconds": LIMIT}
-    peers = [Peer(rank, Hello(rank=rank, workers=2, **limits)) for rank in (0, 1)]
+    peers = [Peer(rank, Hello(rank=rank, workers=2, address=f"h:{rank + 1}", **limits)) for rank in (0, 1)]
     for peer in peers:
         inbox.put((peer, Report(hello=peer.hello)))
     for peer, full in ((peers[0], True), (peers[1], False), (peers[0], not room)):
@@ -123,7 +123,9 @@ def test_no_reduce_goes_while_a_member_is_full(room: bool) -> None:
 def test_who_is_full_for_longer_than_there_is_patience_is_left_behind() -> None:
     inbox = Inbox()
     limits = {"deadline_seconds": LIMIT, "patience_seconds": 0.2}
-    full, ready = (Peer(rank, Hello(rank=rank, workers=2, **limits)) for rank in (0, 1))
+    full, ready = (
+        Peer(rank, Hello(rank=rank, workers=2, address=f"h:{rank + 1}", **limits)) for rank in (0, 1)
+    )
     for peer in (full, ready):
         inbox.put((peer, Report(hello=peer.hello)))
     for peer in (full, ready):

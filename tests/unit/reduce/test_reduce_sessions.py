@@ -32,7 +32,10 @@ LIMITS: dict[str, Any] = {"deadline_seconds": 60, "patience_seconds": 60}
 
 def arrive(inbox: Inbox, workers: int) -> list[Peer]:
     """All of them, in the order of their ranks."""
-    peers = [Peer(rank, Hello(rank=rank, workers=workers, **LIMITS)) for rank in range(workers)]
+    peers = [
+        Peer(rank, Hello(rank=rank, workers=workers, address=f"h:{rank + 1}", **LIMITS))
+        for rank in range(workers)
+    ]
     for peer in peers:
         inbox.put((peer, Report(hello=peer.hello)))
     return peers
@@ -68,6 +71,17 @@ def test_a_training_waits_for_those_that_the_same_one_before_left(
     inbox.put((None, None))
     coordinate(inbox, lambda: None)
     assert [form.members for form in forms(peers)[:awaited]] == [awaited] * awaited
+
+
+def test_who_lost_the_line_and_comes_again_is_one() -> None:
+    inbox = Inbox()
+    lost, other = arrive(Inbox(), 2)
+    again = Peer(2, lost.hello)
+    for peer in (lost, again, other):
+        inbox.put((peer, Report(hello=peer.hello)))
+    inbox.put((None, None))
+    coordinate(inbox, lambda: None)
+    assert [form.members for form in forms([again, other])] == [2, 2]
 
 
 def test_a_coordinator_of_one_training_takes_nobody_into_another() -> None:

@@ -18,6 +18,10 @@ LIMIT = 60
 LIMITS = {"deadline_seconds": LIMIT, "patience_seconds": LIMIT}
 
 
+def _hello(rank: int) -> Hello:
+    return Hello(rank=rank, workers=2, address=f"h:{rank + 1}", probes=0, ticks=rank == 0, **LIMITS)
+
+
 class Members:
     """Two members, both with the weights and one gradient, before their first reduce; the first asks for ticks."""
 
@@ -25,7 +29,7 @@ class Members:
         self.inbox = Inbox()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
-        self.peers = [Peer(i, Hello(rank=i, workers=2, probes=0, ticks=i == 0, **LIMITS)) for i in (0, 1)]
+        self.peers = [Peer(i, _hello(i)) for i in (0, 1)]
         for peer in self.peers:
             self.inbox.put((peer, Report(hello=peer.hello)))
         for i in (0, 1):
@@ -186,8 +190,8 @@ def test_what_the_first_member_said_before_it_heard_its_welcome_takes_no_weights
 
 def test_who_left_before_all_came_sets_no_terms() -> None:
     inbox = Inbox()
-    wrong = Peer(1, Hello(rank=0, workers=2, layout="wrong", **LIMITS))
-    right = Peer(2, Hello(rank=0, workers=1, layout="right", **LIMITS))
+    wrong = Peer(1, Hello(rank=0, workers=2, address="h:1", layout="wrong", **LIMITS))
+    right = Peer(2, Hello(rank=0, workers=1, address="h:2", layout="right", **LIMITS))
     for peer, report in (
         (wrong, Report(hello=wrong.hello)),
         (wrong, None),
@@ -218,7 +222,8 @@ def test_a_member_that_says_nothing_is_none() -> None:
 def test_who_says_its_steps_take_days_is_waited_for_as_long_as_there_is_patience() -> None:
     inbox = Inbox()
     limits = {"deadline_seconds": LIMIT, "patience_seconds": 0.2}
-    one, other = (Peer(i, Hello(rank=i, workers=2, probes=1, **limits)) for i in (0, 1))
+    hellos = (Hello(rank=i, workers=2, address=f"h:{i + 1}", probes=1, **limits) for i in (0, 1))
+    one, other = (Peer(i, hello) for i, hello in enumerate(hellos))
     for peer in (one, other):
         inbox.put((peer, Report(hello=peer.hello)))
     for attempt in range(WARM_UP + 1):
