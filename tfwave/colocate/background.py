@@ -2,13 +2,14 @@
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
-from tfwave.colocate.pacing import Pacing
+from tfwave.colocate.pacing import IDLE_SECONDS, Pacing
 from tfwave.errors import EnforcerError
 from tfwave.runtime.background import BackgroundProcess, python_command
 from tfwave.sizes import parse_size
@@ -46,7 +47,8 @@ class Background:
     The kernel gives it the cores' time that nobody else wants at the moment. What they still share, caches and the
     memory's bandwidth, may slow the foreground. So its steps are timed: for 8 of about 160 the background is
     paused, to tell what a step takes alone, and where steps surely take more than `slowdown_at_most` times as long,
-    it is paused for longer.
+    it is paused for longer. A foreground that makes no step for two seconds, as one that waits for requests, is
+    idle: the background goes on until it makes the next.
 
     Args:
         program: a Python file and its arguments.
@@ -78,14 +80,19 @@ class Background:
         self._process: BackgroundProcess | None = None
         self._begin = 0.0
         self._end: float | None = None
+        self._turn = threading.Lock()
+        self._rests_since: float | None = None
+        self._left = threading.Event()
 
     def __enter__(self) -> Self:
         self._process = BackgroundProcess(self._command, self._memory_bytes, restarts=self._restarts)
-        self._begin = time.monotonic()
+        self._begin = self._rests_since = time.monotonic()
         self._pace()
+        threading.Thread(target=self._go_on_beside_idle, name="tfwave-background", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._left.set()
         self._has_ended()
         self._started.end()
         self._end = self._end or time.monotonic()
@@ -94,18 +101,24 @@ class Background:
     def step(self) -> Generator[None]:
         """Around each step of the foreground, in one thread; a generator of batches may yield in it.
 
-        The background begins to run behind the first 16, and pauses and goes on between two of them only. A block
-        that raises is no step.
+        The background begins to run behind the first 16, and pauses and goes on between two of them only: where it
+        went on beside an idle foreground, too, it pauses before the next step. A block that raises is no step.
 
         Raises:
             EnforcerError: outside of the `with` block.
         """
-        self._has_ended()
+        with self._turn:
+            self._rests_since = None
+            if not self._has_ended():
+                self._pace()
         begin = time.perf_counter()
-        yield
-        if not self._has_ended():
-            self._pacing.note(time.perf_counter() - begin)
-            self._pace()
+        try:
+            yield
+            if not self._has_ended():
+                self._pacing.note(time.perf_counter() - begin)
+                self._pace()
+        finally:
+            self._rests_since = time.monotonic()
 
     def wait(self, timeout: float | None = None) -> int:
         """Let the background go on to its end, once the foreground makes no more steps; its exit code.
@@ -151,6 +164,12 @@ class Background:
             self._started.resume()
         else:
             self._started.pause()
+
+    def _go_on_beside_idle(self) -> None:
+        while not self._left.wait(IDLE_SECONDS / 4):
+            with self._turn:
+                if self._rests_since is not None and time.monotonic() - self._rests_since > IDLE_SECONDS:
+                    self._started.resume()
 
     def _has_ended(self) -> bool:
         """Notes when it is first seen."""

@@ -9,10 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tfwave.colocate.job import Job
-from tfwave.colocate.pacing import Pacing
-
-IDLE_SECONDS = 2.0
-"""A job that has made no step for so long holds no background until it makes one."""
+from tfwave.colocate.pacing import IDLE_SECONDS, Pacing
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ JUDGED_STEPS = 8
 RUNNING_STEPS = 152
 """So a background that disturbs nobody loses a twentieth of its time to the measuring."""
 LEAST_HELD_STEPS, MOST_HELD_STEPS = 80, 1280
+IDLE_SECONDS = 2.0
+"""Who has made no step for so long holds no background until it makes one."""
 _RECENT_STEPS = 40
 _CERTAIN = 2.0
 """Standard deviations: of 40 judgements of a background that slows just as much as it may, one holds it."""

@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ class BackgroundProcess:
         Raises:
             EnforcerError: under 4 MiB of memory, or it does not start.
         """
+        self._pausing = threading.Lock()
         self._paused_at: float | None = None
         self._paused_before = 0.0
         environment = _environment(os.environ, memory_bytes)
@@ -82,15 +84,17 @@ class BackgroundProcess:
 
     def pause(self) -> None:
         """Stop it and what it started, wherever they are."""
-        if self._paused_at is None:
-            self._signal(signal.SIGSTOP)
-            self._paused_at = time.monotonic()
+        with self._pausing:
+            if self._paused_at is None:
+                self._signal(signal.SIGSTOP)
+                self._paused_at = time.monotonic()
 
     def resume(self) -> None:
         """Let it go on."""
-        if self._paused_at is not None:
-            self._paused_before, self._paused_at = self.paused_seconds, None
-            self._signal(signal.SIGCONT)
+        with self._pausing:
+            if self._paused_at is not None:
+                self._paused_before, self._paused_at = self.paused_seconds, None
+                self._signal(signal.SIGCONT)
 
     def wait(self, timeout: float | None = None) -> int:
         """Let it go on to its end; its exit code.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,17 @@ def script(tmp_path: Path, text: str = "import os; os.execvp('sleep', ['sleep', 
     file = tmp_path / "train.py"
     file.write_text(text)
     return file
+
+
+@pytest.fixture(autouse=True)
+def idle_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A foreground is idle after so many seconds: if nothing else is said, never."""
+
+    def seconds(count: float) -> None:
+        monkeypatch.setattr(import_module("tfwave.colocate.background"), "IDLE_SECONDS", count)
+
+    seconds(1e6)
+    return seconds
 
 
 @pytest.fixture
@@ -258,6 +270,19 @@ def test_it_is_paused_while_the_steps_without_it_are_timed(tmp_path: Path) -> No
     assert report.slowdown is not None
     assert 0 < report.paused_seconds < report.seconds
     assert (report.held, report.exit_code) == (0, 128 + signal.SIGTERM)
+
+
+def test_it_goes_on_while_the_foreground_is_idle(tmp_path: Path, idle_after: Callable[[float], None]) -> None:
+    """Before the first step, in a step that takes long, and behind it: in its first pause."""
+    idle_after(0.05)
+    with Background([script(tmp_path)]) as background:
+        assert until(lambda: state(background.pid) in "RSD")
+        with background.step():
+            assert until(lambda: state(background.pid) == "T")
+            time.sleep(0.2)
+            assert state(background.pid) == "T"
+        assert until(lambda: state(background.pid) in "RSD")
+    assert background.report().slowdown is None
 
 
 def test_one_that_slows_the_foreground_is_held(tmp_path: Path) -> None:

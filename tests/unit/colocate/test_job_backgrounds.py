@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from tfwave.colocate.backgrounds import IDLE_SECONDS, Backgrounds, Held
+from tfwave.colocate.backgrounds import Backgrounds, Held
 from tfwave.colocate.job import Job, SessionStep
 from tfwave.colocate.life import Life
-from tfwave.colocate.pacing import FIRST_STEPS, PAUSED_STEPS, RUNNING_STEPS, SETTLE_STEPS
+from tfwave.colocate.pacing import FIRST_STEPS, IDLE_SECONDS, PAUSED_STEPS, RUNNING_STEPS, SETTLE_STEPS
 from tfwave.errors import EnforcerError, PlanError
 
 BACK = Job("back", None, (), background=True, slowdown_at_most=1.5)
