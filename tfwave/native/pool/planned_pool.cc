@@ -15,12 +15,12 @@ int64_t Rounded(int64_t bytes) {
 // Others hold it for less time than it takes to sleep and to be woken.
 std::unique_lock<Mutex> Hold(Mutex* mutex) {
   constexpr int kTries = 100;
-  std::unique_lock<Mutex> lock(*mutex, std::try_to_lock);
-  for (int tries = 0; tries < kTries && !lock; ++tries) {
-    std::this_thread::yield();
+  std::unique_lock<Mutex> lock(*mutex, std::defer_lock);
+  for (int tries = 0; tries < kTries; ++tries) {
     if (lock.try_lock()) return lock;
+    std::this_thread::yield();
   }
-  if (!lock) lock.lock();
+  lock.lock();
   return lock;
 }
 
