@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
-from tfwave.colocate.pacing import IDLE_SECONDS, Pacing
+from tfwave.colocate.pacing import IDLE_SECONDS, Pacing, Steps
 from tfwave.errors import EnforcerError
 from tfwave.runtime.background import BackgroundProcess, python_command
 from tfwave.sizes import parse_size
@@ -81,12 +81,12 @@ class Background:
         self._begin = 0.0
         self._end: float | None = None
         self._turn = threading.Lock()
-        self._rests_since: float | None = None
+        self._steps = Steps()
         self._left = threading.Event()
 
     def __enter__(self) -> Self:
         self._process = BackgroundProcess(self._command, self._memory_bytes, restarts=self._restarts)
-        self._begin = self._rests_since = time.monotonic()
+        self._begin = self._steps.ended = time.monotonic()
         self._pace()
         threading.Thread(target=self._go_on_beside_idle, name="tfwave-background", daemon=True).start()
         return self
@@ -108,9 +108,9 @@ class Background:
             EnforcerError: outside of the `with` block.
         """
         with self._turn:
-            self._rests_since = None
             if not self._has_ended():
                 self._pace()
+            self._steps.under_way += 1
         begin = time.perf_counter()
         try:
             yield
@@ -118,7 +118,8 @@ class Background:
                 self._pacing.note(time.perf_counter() - begin)
                 self._pace()
         finally:
-            self._rests_since = time.monotonic()
+            self._steps.ended = time.monotonic()
+            self._steps.under_way -= 1  # in this order: the other thread sees no old end
 
     def wait(self, timeout: float | None = None) -> int:
         """Let the background go on to its end, once the foreground makes no more steps; its exit code.
@@ -168,7 +169,7 @@ class Background:
     def _go_on_beside_idle(self) -> None:
         while not self._left.wait(IDLE_SECONDS / 4):
             with self._turn:
-                if self._rests_since is not None and time.monotonic() - self._rests_since > IDLE_SECONDS:
+                if not self._steps.is_active(time.monotonic()):
                     self._started.resume()
 
     def _has_ended(self) -> bool:

@@ -1,6 +1,5 @@
 """The backgrounds among the jobs of a pool: when each makes its steps."""
 
-import math
 import threading
 import time
 from collections import defaultdict
@@ -9,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tfwave.colocate.job import Job
-from tfwave.colocate.pacing import IDLE_SECONDS, Pacing
+from tfwave.colocate.pacing import Pacing, Steps
 
 
 @dataclass(frozen=True)
@@ -24,17 +23,6 @@ class Held:
 
     slowdown: float | None = None
     times: int = 0
-
-
-@dataclass
-class _Steps:
-    """Of a job: how many are under way, and when the last one ended."""
-
-    under_way: int = 0
-    ended: float = -math.inf
-
-    def is_active(self, now: float) -> bool:
-        return self.under_way > 0 or now - self.ended < IDLE_SECONDS
 
 
 @dataclass
@@ -61,7 +49,7 @@ class Backgrounds:
         self._clock = clock
         self._changed = threading.Condition()
         self._jobs: dict[str, _Background] = {}
-        self._steps: defaultdict[str, _Steps] = defaultdict(_Steps)
+        self._steps: defaultdict[str, Steps] = defaultdict(Steps)
 
     def begin(self, job: Job) -> None:
         """Before its first step."""

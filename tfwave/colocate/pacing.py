@@ -5,6 +5,7 @@ import statistics
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from tfwave.errors import PlanError
 
@@ -22,6 +23,18 @@ IDLE_SECONDS = 2.0
 _RECENT_STEPS = 40
 _CERTAIN = 2.0
 """Standard deviations: of 40 judgements of a background that slows just as much as it may, one holds it."""
+
+
+@dataclass
+class Steps:
+    """Of a foreground: how many are under way, and when the last one ended, by `time.monotonic`."""
+
+    under_way: int = 0
+    ended: float = -math.inf
+
+    def is_active(self, now: float) -> bool:
+        """Does it make steps? One that is idle holds no background."""
+        return self.under_way > 0 or now - self.ended < IDLE_SECONDS
 
 
 class Pacing:

@@ -36,6 +36,7 @@ _FULL = (
     "it keeps as many sums as it may, and took none for so long that the others went on: raise patience, or have "
     "validations and checkpoints take less time"
 )
+_SILENT = "it gave no gradient for so long that the others went on: raise patience"
 _log = logging.getLogger("tfwave")
 
 
@@ -202,10 +203,8 @@ class Session:
         ]
         if all(peer in full or peer in silent for peer in self.members):
             return
-        for peer in full:
-            self._evict(peer, _FULL)
-        for peer in silent if not full else ():
-            self._evict(peer, "it gave no gradient for so long that the others went on: raise patience")
+        for peer in full or silent:
+            self._evict(peer, _FULL if full else _SILENT)
 
     def _reduce(self, hello: Hello) -> None:
         self._attempt += 1

@@ -57,7 +57,8 @@ def idle_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """A foreground is idle after so many seconds: if nothing else is said, never."""
 
     def seconds(count: float) -> None:
-        monkeypatch.setattr(import_module("tfwave.colocate.background"), "IDLE_SECONDS", count)
+        for name in ("background", "pacing"):
+            monkeypatch.setattr(import_module(f"tfwave.colocate.{name}"), "IDLE_SECONDS", count)
 
     seconds(1e6)
     return seconds
