@@ -3,10 +3,10 @@
 The ways: `plain`; `both` by what `tfwave fit` plans for the same batch, captured in a large pool; `placed`
 likewise with --placement, in a planned pool; `order`, `offload`, `recompute` by a plan that takes nothing else;
 `halved`, the batch in two halves with one update; `grappler`, TensorFlow's own memory optimizer; `recompute_grad`,
-its function of that name around each block, by hand. A trial is a process of its own. The batch is searched with
-trials of a few steps; it counts if --repeats trials of --steps steps run, else the one below is tried. The first
-steps of a plan must give the losses of plain ones. Grappler, but in its own way, and oneDNN are off. Trials are in
---out/trials.jsonl: a run goes on where it was stopped.
+its function of that name around each block, by hand. A trial is a process of its own. The batch is searched, to a
+hundredth, with trials of a few steps; it counts if --repeats trials of --steps steps run, else the one below is
+tried. The first steps of a plan must give the losses of plain ones. Grappler, but in its own way, and oneDNN are
+off. Trials are in --out/trials.jsonl: a run goes on where it was stopped.
 
 With --batch and --beside it is not searched: each step of so many samples is followed by one of another way and so
 many, in a pool as large.
@@ -57,7 +57,10 @@ from tools.bench.memory.limited_models import HALVED
 from tools.bench.memory.programs import fitted_program, step_program
 
 GRID = 4
-MOST = 4096
+PRECISE = 0.01
+"""Batches that are tried are so far apart at least, as a share of what should fit."""
+MOST = 16
+"""Times what should fit is tried."""
 JOBS = (1, 2)
 """Plans of one means leave the room that so many jobs in a pool would need: the first that runs counts."""
 
@@ -135,15 +138,18 @@ class Work:
 
     def row(self, model: str, way: str, start: float) -> dict[str, Any]:
         """The largest batch, one of its trials, and the median seconds of a sample, but for the first step."""
+        grid = GRID * max(1, round(PRECISE * start / GRID))
 
         def holds(place: int, repeats: int, steps: int) -> bool:
-            trials = (self.trial(model, way, GRID * place, repeat, steps) for repeat in range(repeats))
+            trials = (self.trial(model, way, grid * place, repeat, steps) for repeat in range(repeats))
             return all(trial["outcome"] == "ok" for trial in trials)
 
-        first = max(1, min(MOST // GRID - 1, round(start / GRID)))
-        places = range(1, MOST // GRID)
-        batch = GRID * largest(
-            places, first, lambda p: holds(p, 1, STEPS), lambda p: holds(p, self.repeats, self.steps)
+        first = max(1, round(start / grid))
+        batch = grid * largest(
+            range(1, MOST * first),
+            first,
+            lambda p: holds(p, 1, STEPS),
+            lambda p: holds(p, self.repeats, self.steps),
         )
         row = {"model": model, "way": way, "batch": batch}
         if not batch:
