@@ -6,7 +6,8 @@ take hours. All modes are timed at the largest share that all reach; those that 
 
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +15,7 @@ from tfwave.errors import EnforcerError
 from tools.bench.memory.colocation import Bench, Scale, summary
 from tools.bench.memory.colocation_modes import SEQUENTIAL
 from tools.bench.memory.colocation_trials import open_work, tried
-from tools.gpu.part import Row, measuring
+from tools.gpu.part import Row, Setting, measuring
 
 UNCONTROLLED, PLANNED = "uncontrolled", "colocation"
 MODES = (SEQUENTIAL, PLANNED, UNCONTROLLED)
@@ -83,16 +84,22 @@ def _gain(in_turn: Iterable[float], own: Iterable[float]) -> float:
     return statistics.median(a / b for a, b in zip(in_turn, own, strict=True))
 
 
+@contextmanager
+def opened(setting: Setting, jobs: str) -> Generator[ByTheModel]:
+    """The bench of some jobs, whose trials are kept for all parts."""
+    with open_work(setting.kept(f"jobs {jobs}"), setting.device) as work:
+        yield ByTheModel(work, 1, GRID)
+
+
 def main() -> None:
-    """Shares, then throughputs."""
-    with measuring(sys.argv[1:]) as (setting, rows), open_work(setting.folder, setting.device) as work:
-        bench, sizes = ByTheModel(work, 1, GRID), setting.sizes
-        steps = sizes.blocks * sizes.steps
+    """One set of jobs after the other."""
+    with measuring(sys.argv[1:]) as (setting, rows):
+        sizes = setting.sizes
         for jobs in sizes.jobs:
-            rows.once(f"shares {jobs}", partial(bench.shares, jobs, sizes.pool))
-            for modes in (MODES[:2], MODES):
-                name = f"throughput {jobs} {', '.join(modes[1:])}"
-                rows.once(name, partial(bench.timed, jobs, sizes.pool, modes, steps))
+            with opened(setting, jobs) as bench:
+                for modes in (MODES[:2], MODES):
+                    name = f"throughput {jobs} {', '.join(modes[1:])}"
+                    rows.once(name, partial(bench.timed, jobs, sizes.pool, modes, sizes.blocks * sizes.steps))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class Rows:
     where: str
     """The device that they are measured on, by name."""
     failed: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         """Take up those of earlier runs; a line that was cut short is taken out."""
@@ -47,12 +49,14 @@ class Rows:
         try:
             made = dict(make())
         except Exception as error:  # the row tells, and the others are made
-            self.failed += 1
             made = {"error": f"{type(error).__name__}: {error}"}
-        else:
-            self._known.add(key)
         taken = round(time.monotonic() - begin, 2)
-        self.log.add({"key": key, "on": self.where, "took_seconds": taken, **made})
+        with self._lock:
+            if "error" in made:
+                self.failed += 1
+            else:
+                self._known.add(key)
+            self.log.add({"key": key, "on": self.where, "took_seconds": taken, **made})
         print(f"{key}: {made.get('error', 'made')} in {taken} s", file=sys.stderr, flush=True)
 
 
@@ -64,6 +68,10 @@ class Setting:
     sizes: Sizes
     folder: Path
     gpus: tuple[Gpu, ...]
+
+    def kept(self, name: str) -> Path:
+        """Where what is tried under a name is kept, for all parts."""
+        return self.folder.parent / "kept" / name.replace(" ", "-")
 
 
 @contextmanager

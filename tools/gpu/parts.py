@@ -40,8 +40,9 @@ class Part:
 PARTS = (
     Part("see", 180, "whether TensorFlow sees the GPU, the native library, tfwave doctor"),
     Part("allocator", 240, "the settings of the pool, and its peak against the model's word"),
-    Part("waves", 330, "two waves: peak, and throughput against one larger batch in as much memory"),
-    Part("jobs", 330, "two and four jobs in one memory: batches, and throughput"),
+    Part("capacity", 330, "two waves, two and four jobs: the most that a memory holds, and the peaks"),
+    Part("waves", 165, "two waves: throughput against one larger batch in as much memory"),
+    Part("jobs", 165, "two and four jobs in one memory: throughput"),
     Part("fit", 300, "offload and recompute: batches, times, bytes that move, and what hides them"),
     Part("streams", 90, "a foreground and a background, by the priorities of their streams"),
 )

@@ -1,10 +1,12 @@
-"""Two waves of a training step: the pool's peak, and throughput against one larger batch in as much memory.
+"""Two waves of a training step: throughput against one larger batch in as much memory.
 
 The largest batches are sought among a few around what would fit by the model: a search as `tick_tock.py` makes it
 takes an hour.
 """
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +15,7 @@ from tfwave.memory.slots import room
 from tools.bench.memory.limited import largest
 from tools.bench.memory.tick_tock import AUTO, Bench
 from tools.bench.memory.tick_tock_modes import GANG, WAVES, Case
-from tools.bench.memory.tick_tock_trials import Work, open_work
+from tools.bench.memory.tick_tock_trials import open_work
 from tools.gpu.part import Row, Setting, measuring
 
 PLACES = 10
@@ -62,29 +64,34 @@ class ByTheModel(Bench):
         }
         return row | {"peaks": peaks, "word": word, "off": peaks[WAVES] / word - 1}
 
+    def most(self, model: str) -> Row:
+        """The largest batch of one step, and that of two waves together."""
+        return {
+            "model": model,
+            "ways": {way: {"batch": 2 * self._largest(model, way)} for way in (GANG, AUTO)},
+        }
+
     def peaks(self) -> Row:
         """By offset, over one step's."""
         rows = list(self.offset())
         return {"largest_error": max(abs(row["error"]) for row in rows), "offsets": rows}
 
 
+@contextmanager
+def opened(setting: Setting, model: str) -> Generator[ByTheModel]:
+    """The bench of one model, whose trials are kept for all parts."""
+    sizes = setting.sizes
+    batches = {model: (sizes.waves[model],)}
+    with open_work(setting.kept(f"waves {model}"), sizes.steps, setting.device) as work:
+        yield ByTheModel(work, batches, 0, (), sizes.pool, 1, sizes.blocks, GUESSES)
+
+
 def main() -> None:
-    """All throughputs, then the peaks."""
-    with (
-        measuring(sys.argv[1:]) as (setting, rows),
-        open_work(setting.folder, setting.sizes.steps, setting.device) as work,
-    ):
-        benches = {model: bench(work, setting, model) for model in setting.sizes.waves}
-        for model, of_model in benches.items():
-            rows.once(f"throughput {model}", partial(of_model.compared, model))
-        for model, of_model in benches.items():
-            rows.once(f"peaks {model}", of_model.peaks)
-
-
-def bench(work: Work, setting: Setting, model: str) -> ByTheModel:
-    """Of one model."""
-    batches = {model: (setting.sizes.waves[model],)}
-    return ByTheModel(work, batches, 0, (), setting.sizes.pool, 1, setting.sizes.blocks, GUESSES)
+    """One model after the other."""
+    with measuring(sys.argv[1:]) as (setting, rows):
+        for model in setting.sizes.waves:
+            with opened(setting, model) as bench:
+                rows.once(f"throughput {model}", partial(bench.compared, model))
 
 
 if __name__ == "__main__":

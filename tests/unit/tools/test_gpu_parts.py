@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from tests.pages import ROOT
+from tfwave.runtime.allocator import Device
 from tools import measured
 from tools.bench.memory.limited import Log
 from tools.gpu.afternoon import Afternoon, main
+from tools.gpu.capacity import of_jobs, of_waves, pieces
 from tools.gpu.environment import Environment
-from tools.gpu.part import Rows
+from tools.gpu.part import Rows, Setting
 from tools.gpu.parts import CUT, DONE, FAILED, PARTS, Result, left, rows_in, run_part
+from tools.gpu.sizes import SIZES
 
 NAMES = [part.name for part in PARTS]
 MACHINE = {
@@ -45,7 +48,7 @@ def results(folder: Path, device: str = "cpu") -> dict[str, Result]:
 
 def test_the_whole_takes_twenty_five_minutes_at_most() -> None:
     assert sum(part.seconds for part in PARTS) <= 25 * 60
-    assert len(set(NAMES)) == len(NAMES) == 6
+    assert len(set(NAMES)) == len(NAMES) == 7
 
 
 def test_each_part_has_a_module() -> None:
@@ -58,7 +61,14 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     for status, name in ((DONE, "see"), (CUT, "allocator"), (FAILED, "jobs")):
         found[name].begun()
         found[name].ended(status, 1.0)
-    assert [part.name for part in left([], found)] == ["waves", "fit", "streams", "allocator", "jobs"]
+    assert [part.name for part in left([], found)] == [
+        "capacity",
+        "waves",
+        "fit",
+        "streams",
+        "allocator",
+        "jobs",
+    ]
     assert [part.name for part in left(["jobs", "see", "fit"], found)] == ["jobs", "fit"]
 
 
@@ -130,9 +140,27 @@ def test_a_row_is_made_once_and_one_that_failed_again(tmp_path: Path) -> None:
     assert rows_in(tmp_path / "rows")["bad"]["value"] == "better"
 
 
+def test_what_one_part_tried_is_there_for_another(tmp_path: Path) -> None:
+    of = [Setting(Device.CPU, SIZES[Device.CPU], tmp_path / part, ()) for part in ("capacity", "waves")]
+    first, second = (setting.kept("waves resnet") for setting in of)
+    assert first == second
+    assert first.parent.parent == tmp_path
+    assert of[0].kept("jobs resnet+resnet") != first
+
+
+def test_all_that_fills_a_memory_is_tried() -> None:
+    """On the CPU and on a GPU: each model in waves, and each set of jobs, once."""
+    for sizes in SIZES.values():
+        found = [(piece.func, *piece.args) for piece in pieces(sizes)]
+        assert found == [
+            *((of_jobs, each) for each in sizes.jobs),
+            *((of_waves, each) for each in sizes.waves),
+        ]
+
+
 def test_a_result_says_where_it_was_made(tmp_path: Path) -> None:
     for device in ("cpu", "gpu"):
-        result = Result(PARTS[2], device, tmp_path / device)
+        result = Result(PARTS[NAMES.index("waves")], device, tmp_path / device)
         assert result.name == f"{device}-waves.json"
         result.begun()
         assert result.told({}) is None
@@ -147,7 +175,7 @@ def test_a_result_says_where_it_was_made(tmp_path: Path) -> None:
 
 
 def test_a_result_is_shown_beside_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = Result(PARTS[2], "gpu", tmp_path / "part")
+    result = Result(PARTS[NAMES.index("waves")], "gpu", tmp_path / "part")
     result.begun()
     Log(result.folder / "rows.jsonl").add(MACHINE)
     (tmp_path / result.name).write_text(json.dumps(result.told({})))
