@@ -92,7 +92,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
 
 
 def _document(asked: Question) -> dict[str, Any]:
-    fit, found = asked.fit, asked.captured.found
+    fit, found, memory = asked.fit, asked.captured.found, asked.section
     return {
         "fits": fit is not None,
         "text": _verdict(asked),
@@ -102,23 +102,22 @@ def _document(asked: Question) -> dict[str, Any]:
         "usable_bytes": asked.usable,
         "captured_peak_bytes": found.peak,
         "least_bytes": asked.least,
-        "extra_seconds": fit and fit.forecast.extra_seconds,
+        "extra_seconds": memory and memory.extra_seconds,
         "exposed": fit and fit.exposed,
         "price_seconds": fit and fit.price,
         "bound_seconds": fit and fit.bound,
         "bound": fit and fit.bound_name,
         "largest_batch": {"plain": asked.batch.plain, "fitted": asked.batch.fitted},
-        "memory": None if asked.section is None else memory_dict(asked.section),
+        "memory": memory and memory_dict(memory),
     }
 
 
 def _verdict(asked: Question) -> str:
-    if asked.fit is None:
+    memory = asked.section
+    if memory is None:
         return asked.refusal
-    forecast = asked.fit.forecast
-    plain = asked.captured.step.seconds
-    share = forecast.extra_seconds / plain if plain else 0.0
-    how = "with some tensors away" if forecast.moves else "with nothing away"
+    share = memory.extra_seconds / memory.plain_seconds if memory.plain_seconds else 0.0
+    how = "with some tensors away" if memory.tensors else "with nothing away"
     return f"it fits into {in_words(asked.limit)} {how}, at {share:+.1%} of its time"
 
 

@@ -132,6 +132,11 @@ class Memory:
         if unknown is not None:
             raise PlanError(f"the plan swaps the inputs of the op '{unknown}', which is not in its order")
 
+    @property
+    def extra_seconds(self) -> float:
+        """Predicted: what a step so takes longer than it does as it is."""
+        return self.seconds - self.plain_seconds
+
     def away(self, method: str) -> tuple[AwayTensor, ...]:
         """What comes back in this way."""
         return tuple(tensor for tensor in self.tensors if tensor.method == method)

@@ -99,6 +99,8 @@ def test_with_placement_it_says_where_all_lies(tfwave: Command, captured: Path, 
     assert set(memory.apart) <= {place.op for place in memory.places}
     shown = " ".join(tfwave("inspect", "--plan", plan).out.split())
     assert f"{len(memory.places)} places" in shown
+    told = json.loads(tfwave("fit", captured, "--memory", "26MiB", "--placement", "--json").out)
+    assert told["extra_seconds"] == memory.extra_seconds > 0
 
 
 def test_json_is_the_same_each_time(tfwave: Command, captured: Path) -> None:

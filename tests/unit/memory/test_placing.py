@@ -8,7 +8,7 @@ import pytest
 from tests.unit.cli.test_fit_cli import training
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, fit_step
-from tfwave.offload.placing import in_places, with_places
+from tfwave.offload.placing import PLACE_SECONDS, in_places, with_places
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tfwave.plan.fingerprint import NO_GRAPH
@@ -53,6 +53,15 @@ def placed(*, in_turn: bool = True, **case: Any) -> Memory:
     fit = fitted(**case)
     plan = memory_section(fit, NO_GRAPH, 1 << 30, 1)
     return with_places(fit.layout.step, replace(plan, beside=(), chained=plan.chained if in_turn else ()))
+
+
+def test_the_time_that_places_take_is_promised() -> None:
+    fit = fitted()
+    as_it_lies = memory_section(fit, NO_GRAPH, 1 << 30, 1)
+    places = with_places(fit.layout.step, as_it_lies)
+    assert len(places.places) == 4
+    assert places.extra_seconds - as_it_lies.extra_seconds == pytest.approx(4 * PLACE_SECONDS)
+    assert places.plain_seconds == as_it_lies.plain_seconds
 
 
 def test_what_has_a_buffer_of_its_own_keeps_apart() -> None:

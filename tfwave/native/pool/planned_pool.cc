@@ -12,6 +12,9 @@ int64_t Rounded(int64_t bytes) {
   return (bytes + PlannedPool::kAlignment - 1) / PlannedPool::kAlignment * PlannedPool::kAlignment;
 }
 
+// It stands for the name, which lies far away in memory: ops whose names hash alike share their places.
+size_t HashOf(std::string_view op) { return std::hash<std::string_view>()(op); }
+
 // Others hold it for less time than it takes to sleep and to be woken.
 std::unique_lock<Mutex> Hold(Mutex* mutex) {
   constexpr int kTries = 100;
@@ -38,12 +41,12 @@ std::string Wrong(const PlannedPlace& place, int64_t region_bytes) {
 
 }  // namespace
 
-std::string PlannedPool::Install(std::vector<PlannedPlace> places, int64_t region_bytes) {
-  std::unordered_map<std::string_view, Rooms> found;
+std::string PlannedPool::Install(const std::vector<PlannedPlace>& places, int64_t region_bytes) {
+  std::unordered_map<size_t, Rooms> found;
   int64_t smallest = std::numeric_limits<int64_t>::max();
   for (const PlannedPlace& place : places) {
     if (const std::string wrong = Wrong(place, region_bytes); !wrong.empty()) return wrong;
-    Rooms& rooms = found[place.op];
+    Rooms& rooms = found[HashOf(place.op)];
     (place.is_scratch ? rooms.scratch : rooms.outputs).push_back({place.offset, place.offset + place.bytes});
     smallest = std::min(smallest, place.bytes);
   }
@@ -55,7 +58,6 @@ std::string PlannedPool::Install(std::vector<PlannedPlace> places, int64_t regio
   }
   const std::unique_lock<Mutex> lock = Hold(&mutex_);
   if (!live_.empty()) return StillHeld(live_.size());
-  plan_ = std::move(places);
   places_ = std::move(found);
   smallest_ = smallest;
   figures_ = {};
@@ -78,7 +80,6 @@ int64_t PlannedPool::Vacate() {
 void PlannedPool::Forget() {
   installed_ = false;
   places_.clear();
-  plan_.clear();
 }
 
 std::string PlannedPool::StillHeld(int64_t buffers) {
@@ -86,11 +87,12 @@ std::string PlannedPool::StillHeld(int64_t buffers) {
 }
 
 int64_t PlannedPool::Take(std::string_view op, int64_t bytes, Use use) {
+  const int64_t size = Rounded(bytes);
+  const size_t hash = HashOf(op);
   const std::unique_lock<Mutex> lock = Hold(&mutex_);
   if (!installed_) return kElsewhere;
-  const int64_t size = Rounded(bytes);
   bool fits = false;
-  const auto of_op = size < smallest_ ? places_.end() : places_.find(op);
+  const auto of_op = size < smallest_ ? places_.end() : places_.find(hash);
   if (of_op != places_.end()) {
     const Rooms& rooms = of_op->second;
     int64_t offset = RoomIn(use == Use::kOutput ? rooms.outputs : rooms.scratch, size, &fits);

@@ -42,7 +42,7 @@ class PlannedPool {
 
   // Replaces the plan, and counts anew. Returns why it cannot, or "": a place outside the region, one that is not
   // aligned, or a region that still holds buffers.
-  std::string Install(std::vector<PlannedPlace> places, int64_t region_bytes);
+  std::string Install(const std::vector<PlannedPlace>& places, int64_t region_bytes);
   // From now on all lies elsewhere; what is live stays. Returns how many buffers that are.
   int64_t Remove();
   // The same if nothing is live; else the plan stays.
@@ -77,12 +77,11 @@ class PlannedPool {
 
   mutable Mutex mutex_;
   bool installed_ = false;
-  std::vector<PlannedPlace> plan_;
-  std::unordered_map<std::string_view, Rooms> places_;  // of each op, by its name in the plan
-  int64_t smallest_ = 0;                                // place
-  std::map<int64_t, int64_t> live_;                     // from the begin of a buffer to its end
-  std::atomic<int64_t> live_bytes_{0};                  // changed under the mutex
-  PlannedPoolFigures figures_;                          // but for those
+  std::unordered_map<size_t, Rooms> places_;  // of each op, by what its name hashes to
+  int64_t smallest_ = 0;                      // place
+  std::map<int64_t, int64_t> live_;           // from the begin of a buffer to its end
+  std::atomic<int64_t> live_bytes_{0};        // changed under the mutex
+  PlannedPoolFigures figures_;                // but for those
 };
 
 }  // namespace tfwave

@@ -61,7 +61,7 @@ void RaiseTo(int64_t value, std::atomic<int64_t>* most) {
 PoolAllocator::PoolAllocator(int64_t limit)
     : pool_(std::make_unique<HostMemory>(), limit, "tfwave_pool", OneRegion(limit)) {}
 
-std::string PoolAllocator::Install(std::vector<PlannedPlace> places, int64_t region_bytes) {
+std::string PoolAllocator::Install(const std::vector<PlannedPlace>& places, int64_t region_bytes) {
   const std::lock_guard<Mutex> lock(installing_);
   if (const int64_t live = planned_.Vacate(); live > 0) return PlannedPool::StillHeld(live);
   active_ = false;
@@ -74,7 +74,7 @@ std::string PoolAllocator::Install(std::vector<PlannedPlace> places, int64_t reg
            " bytes in one piece for the plan: give it a larger limit, or install the plan earlier";
   }
   region_ = &regions_.emplace_back(Region{static_cast<char*>(region), region_bytes});
-  if (std::string wrong = planned_.Install(std::move(places), region_bytes); !wrong.empty()) {
+  if (std::string wrong = planned_.Install(places, region_bytes); !wrong.empty()) {
     FreeRegion();
     return wrong;
   }

@@ -27,7 +27,7 @@ class PoolAllocator : public tensorflow::Allocator {
   explicit PoolAllocator(int64_t limit);
 
   // As those of PlannedPool. Installing fails, too, if the pool has no such region in one piece: then there is no plan.
-  std::string Install(std::vector<PlannedPlace> places, int64_t region_bytes);
+  std::string Install(const std::vector<PlannedPlace>& places, int64_t region_bytes);
   void Remove();
   PlannedPoolFigures figures() const { return planned_.figures(); }
   HeldFigures held() const;
