@@ -46,6 +46,17 @@ def test_a_place_that_holds_only_once_is_none() -> None:
     assert largest(range(1, 50), 7, lambda place: place <= 20, lambda _: False) == 0
 
 
+def test_what_always_holds_is_found_in_few_trials_below_what_held_once() -> None:
+    tried: list[int] = []
+
+    def always(place: int) -> bool:
+        tried.append(place)
+        return place <= 17
+
+    assert largest(range(1, 500), 7, lambda place: place <= 400, always) == 17
+    assert len(tried) == len(set(tried)) <= 2 * math.ceil(math.log2(500))
+
+
 def test_the_log_forgets_a_line_that_was_cut_short(tmp_path: Path) -> None:
     log = Log(tmp_path / "log")
     assert list(log.lines()) == []

@@ -4,8 +4,8 @@ The ways: `plain`; `both` by what `tfwave fit` plans for the same batch, capture
 likewise with --placement, in a planned pool; `order`, `offload`, `recompute` by a plan that takes nothing else;
 `halved`, the batch in two halves with one update; `grappler`, TensorFlow's own memory optimizer; `recompute_grad`,
 its function of that name around each block, by hand. A trial is a process of its own. The batch is searched, to a
-hundredth, with trials of a few steps; it counts if --repeats trials of --steps steps run, else the one below is
-tried. The first steps of a plan must give the losses of plain ones. Grappler, but in its own way, and oneDNN are
+hundredth, with trials of a few steps; it counts if --repeats trials of --steps steps run, else a smaller one is
+sought. The first steps of a plan must give the losses of plain ones. Grappler, but in its own way, and oneDNN are
 off. Trials are in --out/trials.jsonl: a run goes on where it was stopped.
 
 With --batch and --beside it is not searched: each step of so many samples is followed by one of another way and so

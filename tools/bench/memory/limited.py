@@ -196,10 +196,18 @@ def open_pools(out: Path, device: Device = Device.CPU) -> Generator[Pools]:
 
 
 def largest(places: range, start: int, once: Callable[[int], bool], always: Callable[[int], bool]) -> int:
-    """The largest place that holds, found with single trials from `start` on, then held to all; else one less."""
+    """The largest place that always holds, from the largest that held once down, which is sought from `start` on.
+
+    One less than all if none does. What holds at a place is taken to hold at those below.
+    """
+    top = _last(places, start, once)
+    return _last(range(places.start, top + 1), top, always)
+
+
+def _last(places: range, start: int, holds: Callable[[int], bool]) -> int:
     good, bad, stride, place = places.start - 1, places.stop, 1, start
     while bad - good > 1:
-        if once(place):
+        if holds(place):
             good = place
             place = good + stride if bad == places.stop else (good + bad) // 2
         else:
@@ -207,6 +215,4 @@ def largest(places: range, start: int, once: Callable[[int], bool], always: Call
             place = bad - stride if good < places.start else (good + bad) // 2
         stride *= 2
         place = min(max(place, good + 1), bad - 1)
-    while good >= places.start and not always(good):
-        good -= 1
     return good
