@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Iterator
 
+import networkx as nx
 import numpy as np
 
 from tfwave.burst.costs import LayerCosts
@@ -25,7 +26,22 @@ EDGES_OF_BLOCKS = (
         (4, 5),
     ),  # a block that ends where the one around it does
     ((0, 1), (0, 2), (2, 3), (2, 4), (3, 5), (4, 5), (1, 6), (5, 6)),  # a block inside a branch
+    (
+        (0, 1),
+        (0, 2),
+        (1, 3),
+        (2, 3),
+        (0, 4),
+        (3, 4),
+    ),  # two branches that meet before the edge beside them ends
+    ((0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (4, 5), (3, 5)),  # two of three that meet before all do
+    ((0, 1), (0, 2), (1, 2), (2, 3), (0, 4), (3, 4)),  # a branch that ends where another one goes straight to
 )
+CROSSED = (
+    ((0, 1), (0, 2), (1, 3), (2, 3), (2, 4), (3, 4)),
+    ((0, 1), (0, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 5), (4, 5)),
+)
+"""Branches that share a layer, and meet only where all do."""
 
 
 def random_costs(
@@ -77,36 +93,37 @@ class Oracle:
             + self.costs.own[self.last, counts[self.last]]
         )
 
-    def way(self, counts: tuple[int, ...], layer: int, end: int, far_end: int) -> list[tuple[int, float]]:
+    def way(self, counts: tuple[int, ...], layer: int, end: int, leave: int) -> list[tuple[int, float]]:
         """(devices needed, seconds) from behind a layer until `end` may run: of what lies between."""
         found = [(0, 0.0)]
         while layer != end:
             join = self.join(layer)
-            steps = self.step(counts, layer, join, far_end if join == end else 0)
+            steps = self.step(counts, layer, self.readers[layer], join, (0, leave if join == end else 0))
             own = self.costs.own[join, counts[join]] if join != end else 0.0
             size = self.costs.counts[counts[join]] if join != end else 0
             found = [(max(a, b, size), s + t + own) for a, s in found for b, t in steps]
             layer = join
         return found
 
-    def step(self, counts: tuple[int, ...], layer: int, join: int, far_end: int) -> list[tuple[int, float]]:
-        after = self.readers[layer]
-        if len(after) == 1:
-            return [(0, self.move(counts, layer, join, far_end))]
-        direct = self.move(counts, layer, join, far_end) if join in after else 0.0
-        branches = [first for first in after if first != join]
+    def step(self, counts, layer, firsts, join, far) -> list[tuple[int, float]]:
+        """`far`: are the edges that leave the layer, and those that lead to the join?"""
+        direct = self.move(counts, layer, join, int(any(far))) if join in firsts else 0.0
+        branches = self.branches(firsts, join)
+        if not branches:
+            return [(0, direct)]
         return [
             (need, max(direct, t))
             for groups in partitions(branches)
             for near in range(len(groups))
-            for need, t in self.grouped(counts, layer, join, far_end, groups, near)
+            for need, t in self.grouped(counts, layer, join, far, groups, near)
         ]
 
-    def grouped(self, counts, layer, join, far_end, groups, near) -> Iterator[tuple[int, float]]:  # noqa: PLR0917
+    def grouped(self, counts, layer, join, far, groups, near) -> Iterator[tuple[int, float]]:  # noqa: PLR0917
         choices = []
         for number, group in enumerate(groups):
-            far = int(number != near)
-            ways = [self.branch(counts, layer, first, join, far, far_end) for first in group]
+            ways = [
+                self.branch(counts, layer, each, join, far if number == near else (1, 1)) for each in group
+            ]
             choices.append(
                 [
                     (self.round_up(max(n for n, _ in some)), sum(t for _, t in some))
@@ -116,10 +133,47 @@ class Oracle:
         for some in itertools.product(*choices):
             yield self.round_up(sum(n for n, _ in some)), max(t for _, t in some)
 
-    def branch(self, counts, layer, first, join, far, far_end) -> list[tuple[int, float]]:  # noqa: PLR0917
-        enter = self.move(counts, layer, first, far) + self.costs.own[first, counts[first]]
-        size = self.costs.counts[counts[first]]
-        return [(max(size, n), enter + t) for n, t in self.way(counts, first, join, far or far_end)]
+    def branch(self, counts, layer, firsts, join, far) -> list[tuple[int, float]]:
+        meeting = self.meeting(firsts)
+        own, size = self.costs.own[meeting, counts[meeting]], self.costs.counts[counts[meeting]]
+        return [
+            (max(size, a, b), s + own + t)
+            for a, s in self.step(counts, layer, firsts, meeting, (far[0], 0))
+            for b, t in self.way(counts, meeting, join, far[1])
+        ]
+
+    def branches(self, firsts: list[int], join: int) -> list[list[int]]:
+        """Those that lead to a common layer before the join are together."""
+        graph = nx.Graph()
+        for first in firsts:
+            if first != join:
+                graph.add_edges_from((f"from {first}", layer) for layer in self.until(first, join))
+        return [
+            [first for first in firsts if f"from {first}" in together]
+            for together in nx.connected_components(graph)
+        ]
+
+    def until(self, first: int, join: int) -> set[int]:
+        """What lies on the ways from one to the join."""
+        return {first}.union(*({first, *way} - self.behind(join) for way in self.all_ways(first)))
+
+    def behind(self, layer: int) -> set[int]:
+        return {layer}.union(*self.all_ways(layer))
+
+    def meeting(self, firsts: list[int]) -> int:
+        """The first layer that is on all ways from these."""
+        return min(set.intersection(*({first} | way for first in firsts for way in self.all_ways(first))))
+
+    def is_crossed(self) -> bool:
+        """Do branches share a layer, and meet only where all do?"""
+        return any(
+            len(self.readers[layer]) > 1 and self._crosses(self.readers[layer], self.join(layer))
+            for layer in range(self.last)
+        )
+
+    def _crosses(self, firsts: list[int], join: int) -> bool:
+        together = [each for each in self.branches(firsts, join) if len(each) > 1]
+        return any(self.meeting(each) == join or self._crosses(each, self.meeting(each)) for each in together)
 
     def round_up(self, devices: int) -> float:
         return min((k for k in self.costs.counts if k >= devices), default=math.inf)
@@ -141,7 +195,7 @@ class Oracle:
         return [{after} | rest for after in self.readers[layer] for rest in self.all_ways(after)]
 
 
-def partitions(items: list[int]) -> Iterator[list[list[int]]]:
+def partitions(items: list[list[int]]) -> Iterator[list[list[list[int]]]]:
     if not items:
         yield []
         return

@@ -3,10 +3,9 @@
 import math
 import random
 
-import networkx as nx
 import pytest
 
-from tests.property.burst_oracle import EDGES_OF_BLOCKS, Oracle, chain, random_costs
+from tests.property.burst_oracle import CROSSED, EDGES_OF_BLOCKS, Oracle, chain, random_costs
 from tests.property.burst_trials import FAMILIES, LIMITS, budget, finish, keeps_on_edges, tried
 from tfwave.burst import job_limit
 from tfwave.burst.costs import LayerCosts
@@ -50,23 +49,12 @@ def any_edges(rng: random.Random) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(found | {(n, last) for n in range(last) if all(before != n for before, _ in found)}))
 
 
-def shares(oracle: Oracle) -> bool:
-    """Do two layers that read one lead to a layer before the one where all ways from that meet?"""
-    graph = nx.DiGraph(list(oracle.edge))
-    for layer in range(oracle.last):
-        before = graph.subgraph(set(graph) - {oracle.join(layer)})
-        branches = [{first} | nx.descendants(before, first) for first in graph[layer] if first in before]
-        if sum(map(len, branches)) > len(set().union(*branches)):
-            return True
-    return False
-
-
 def test_any_branches_are_planned_as_they_run_or_refused() -> None:
     planned, refused = 0, 0
     for seed in range(200):
         rng = random.Random(seed)
         costs, limit = random_costs(rng, any_edges(rng), rng.choice(COUNTS)), rng.choice(LIMITS)
-        if shares(Oracle(costs, limit)):
+        if Oracle(costs, limit).is_crossed():
             refused += 1
             with pytest.raises(PlanError, match="the search takes branches that share no layer"):
                 fastest(costs, limit)
@@ -76,6 +64,22 @@ def test_any_branches_are_planned_as_they_run_or_refused() -> None:
         assert finish(costs, found) <= found.seconds * (1 + 1e-9)
         assert limit == math.inf or keeps_on_edges(costs, found, limit * costs.alone * (1 + 1e-6))
     assert min(planned, refused) > 50
+
+
+@pytest.mark.parametrize("edges", CROSSED)
+def test_branches_that_cross_are_refused(edges: tuple[tuple[int, int], ...]) -> None:
+    with pytest.raises(PlanError, match=r"'layer3' is on two branches that leave 'layer0'"):
+        fastest(random_costs(random.Random(1), edges, (1, 2)), 2)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_of_branches_that_meet_before_all_do_no_plan_is_faster(seed: int) -> None:
+    rng = random.Random(seed)
+    edges = any_edges(rng)
+    costs, limit = random_costs(rng, edges, (1, *rng.sample((2, 3), 1))), rng.choice(LIMITS)
+    oracle = Oracle(costs, limit)
+    if not oracle.is_crossed():
+        assert fastest(costs, limit).seconds == pytest.approx(oracle.fastest(), rel=1e-9)
 
 
 def test_with_too_many_ways_the_first_plan_stands_and_the_bound_says_how_far_it_is(

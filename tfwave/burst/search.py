@@ -1,7 +1,8 @@
 """The fastest plan of which each layer keeps to a limit: a shortest path over (layer, number of devices).
 
 DeepPool section 4 with its errata mended: the limit lies on the edge (count before, count here), as what a
-layer costs depends on both; a block of branches is an edge, too, and its branches share the devices that there are.
+layer costs depends on both; a block of branches is an edge, too, and its branches share the devices that there are,
+as do those into which one of them parts again.
 """
 
 import functools
@@ -11,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tfwave.burst.branches import check_branches
+from tfwave.burst.branches import Fork, branches_of, fork_at
 from tfwave.burst.costs import LayerCosts
 from tfwave.burst.packing import MOST_BRANCHES, packings
 from tfwave.errors import PlanError
@@ -32,11 +33,10 @@ def fastest(costs: LayerCosts, limit: float) -> Choice:
     """The fastest plan; each layer, with what its edge moves, takes at most `limit` x its device-seconds alone.
 
     Raises:
-        PlanError: the limit is below 1, or a block has too many branches, or some that share a layer; names it.
+        PlanError: the limit is below 1, or a block has too many branches, or some that cross; names it.
     """
     if not limit >= 1:
         raise PlanError(f"a limit of {limit:g} x cannot be kept: a layer on one device is at 1 x")
-    check_branches(costs)
     search = _Search(costs, limit)
     top = len(costs.counts) - 1
     last = len(costs.names) - 1
@@ -182,45 +182,39 @@ class _Search:
 
     def follow(self, path: _Path, end: int, widths: tuple[int, ...]) -> None:
         """Extend a path to a layer, that layer's own time included."""
-        layer = path.layers[-1]
-        while layer != end:
-            layer = self.advance(path, self.costs.joins[layer], widths)
+        while path.layers[-1] != end:
+            self.advance(path, fork_at(self.costs, path.layers[-1]), 0, widths)
 
-    def advance(self, path: _Path, join: int, widths: tuple[int, ...]) -> int:
-        """Extend a path to where the ways of its last layer meet, and say where that is."""
-        step = self.step(path.layers[-1], join, 0, widths)
-        own = self.costs.own[join] + self._beyond[list(widths)]
-        step.seconds = step.seconds + own
-        path.append(step, join)
-        return join
+    def advance(self, path: _Path, fork: Fork, enter: int, widths: tuple[int, ...]) -> None:
+        """Extend a path from its last layer to where ways from that meet."""
+        step = self.step(fork, enter, 0, widths)
+        step.seconds = step.seconds + self.costs.own[fork.join] + self._beyond[list(widths)]
+        path.append(step, fork.join)
 
-    def step(self, layer: int, join: int, far: int, widths: tuple[int, ...]) -> _Step:
-        """From a layer to where its ways meet, without that one's own time; the last edges may be far."""
-        after = self.costs.readers[layer]
-        if len(after) == 1:
-            return _Edge(self.moves(layer, join, far)[None])
-        direct = self.moves(layer, join, far) if join in after else np.zeros_like(self._moves[0][0])
+    def step(self, fork: Fork, enter: int, leave: int, widths: tuple[int, ...]) -> _Step:
+        """From a layer to where ways meet, without that one's own time; the first and last edges may be far."""
+        if fork.is_edge:
+            return _Edge(self.moves(fork.layer, fork.join, enter or leave)[None])
+        goes_straight = fork.join in fork.firsts
+        direct = self.moves(fork.layer, fork.join, enter or leave) if goes_straight else np.zeros(1)
         branches = [
-            (self.branch(layer, s, join, 0, far), self.branch(layer, s, join, 1, far))
-            for s in after
-            if s != join
+            (self.branch(each, fork.join, enter, leave), self.branch(each, fork.join, 1, 1))
+            for each in branches_of(self.costs, fork)
         ]
         if len(branches) > MOST_BRANCHES:
             raise PlanError(
-                f"{len(branches)} branches leave '{self.costs.names[layer]}', and the search takes at most "
+                f"{len(branches)} branches leave '{self.costs.names[fork.layer]}', and the search takes at most "
                 f"{MOST_BRANCHES}: make one layer of some of them"
             )
         return _Block(self, branches, direct, widths)
 
-    def branch(self, layer: int, first: int, join: int, far: int, far_end: int) -> _Path:
-        """From a layer over `first` to the join, for each width of the branch."""
-        path = _Path(layer, self._nothing)
-        enter = self.moves(layer, first, far) + self.costs.own[first] + self._beyond
-        path.append(_Edge(enter), first)
-        at = first
-        while self.costs.joins[at] != join:
-            at = self.advance(path, self.costs.joins[at], self._all)
-        path.append(self.step(at, join, far or far_end, self._all), join)
+    def branch(self, fork: Fork, join: int, enter: int, leave: int) -> _Path:
+        """From a layer over where a branch's own ways meet to the join, for each width of the branch."""
+        path = _Path(fork.layer, self._nothing)
+        self.advance(path, fork, enter, self._all)
+        while self.costs.joins[path.layers[-1]] != join:
+            self.advance(path, fork_at(self.costs, path.layers[-1]), 0, self._all)
+        path.append(self.step(fork_at(self.costs, path.layers[-1]), 0, leave, self._all), join)
         return path
 
     def moves(self, before: int, here: int, far: int) -> np.ndarray:
