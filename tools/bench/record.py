@@ -79,8 +79,10 @@ BESIDE = (
     ("resnet", "216", "plain=72"),
     ("vgg", "960", "plain=640"),
     ("lstm", "40", "plain=40"),
+    ("resnet", "152", "recompute_grad=152"),
+    ("bert", "328", "recompute_grad=328"),
 )
-"""Fitted batches, and what their steps take turns with."""
+"""Fitted batches, and what their steps take turns with: plain ones, or those of the largest batch so."""
 KILOBYTE_TO_64_MEGABYTES = [str(1 << power) for power in (10, 14, 18, 20, 22, 24, 26)]
 RECORDS: dict[str, Sequence[list[str]]] = {
     "demo": [["-m", "tfwave", "demo", "--json"]],
