@@ -59,17 +59,12 @@ class SGD:
 
 
 @dataclass(frozen=True)
-class Adagrad:
-    """Adds the gradient's square to the accumulator, and subtracts rate * gradient / (sqrt(accumulator) + epsilon).
-
-    Raises:
-        TfwaveError: a number below 0.
-    """
+class _Accumulating:
+    """Keeps a sum of squares."""
 
     rate: float
     initial_accumulator: float = 0.1
     epsilon: float = 1e-7
-    by_row = False
 
     def __post_init__(self) -> None:
         _check("rate", self.rate)
@@ -79,6 +74,17 @@ class Adagrad:
     @property
     def slots(self) -> dict[str, float]:
         return {"accumulator": self.initial_accumulator}
+
+
+@dataclass(frozen=True)
+class Adagrad(_Accumulating):
+    """Adds the gradient's square to the accumulator, and subtracts rate * gradient / (sqrt(accumulator) + epsilon).
+
+    Raises:
+        TfwaveError: a number below 0.
+    """
+
+    by_row = False
 
     def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
         tensorflow: Any = import_module("tensorflow")
@@ -94,7 +100,7 @@ class Adagrad:
 
 
 @dataclass(frozen=True)
-class RowWiseAdagrad:
+class RowWiseAdagrad(_Accumulating):
     """As `Adagrad`, with one accumulator for a row: it adds the mean of the squares of the row's gradient.
 
     A table with it takes little more memory than its rows; on workers only (``where="workers"``).
@@ -103,19 +109,7 @@ class RowWiseAdagrad:
         TfwaveError: a number below 0.
     """
 
-    rate: float
-    initial_accumulator: float = 0.1
-    epsilon: float = 1e-7
     by_row = True
-
-    def __post_init__(self) -> None:
-        _check("rate", self.rate)
-        _check("initial_accumulator", self.initial_accumulator)
-        _check("epsilon", self.epsilon)
-
-    @property
-    def slots(self) -> dict[str, float]:
-        return {"accumulator": self.initial_accumulator}
 
     def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
         tensorflow: Any = import_module("tensorflow")
