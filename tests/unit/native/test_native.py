@@ -115,6 +115,29 @@ def test_a_library_that_anybody_can_replace_is_refused(sources: Path, level: int
     assert native.ensure_built().path == path
 
 
+@pytest.mark.parametrize("level", [0, 1])
+def test_none_is_built_where_anybody_could_replace_it(sources: Path, level: int) -> None:
+    folder = native._cache_folder()
+    folder.mkdir(parents=True)
+    opened = [folder, folder.parent][level]
+    opened.chmod(0o777)
+    with pytest.raises(EnforcerError, match=f"{opened} can be written by anybody"):
+        native.ensure_built()
+    assert not list(folder.iterdir())
+
+
+def test_a_library_of_another_user_is_refused(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder such as /tmp whoever comes first makes the folder of the library."""
+    path = native.ensure_built().path
+    path.parent.parent.chmod(0o1777)
+    assert native.ensure_built().path == path
+    monkeypatch.setattr(native, "_trusted", lambda: frozenset({path.stat().st_uid + 1}))
+    with pytest.raises(EnforcerError, match=f"{path.parent} is another user's"):
+        native.ensure_built()
+    path.parent.parent.chmod(0o755)
+    assert native.ensure_built().path == path
+
+
 def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         no_compilers(patch)
