@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfwave.demo import chief_task, server_task
-from tfwave.demo.model import Replicas
+from tfwave.demo.model import Replicas, worker_environment
 from tfwave.demo.network import Network, open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.errors import EnforcerError
@@ -133,7 +133,8 @@ def demo_cluster(
         for i, host in enumerate(workers[1:], 1):
             device = job.replicas.device
             started.append(_start_server(tasks, host, cluster, ("worker", i), directory, None, device))
-        chief = tasks.start("worker0", workers[0], chief_module, _QUIET)
+        environment = _QUIET | worker_environment(job.replicas.device)
+        chief = tasks.start("worker0", workers[0], chief_module, environment)
         addresses = [task.receive(START_SECONDS)["control"] for task in started]
         controls = [stack.enter_context(ControlClient(a)) for a in addresses if a]
         demo = DemoCluster(network, chief, controls)
@@ -156,7 +157,7 @@ def _start_server(  # noqa: PLR0913, PLR0917
 ) -> Task:
     """At a job and its number."""
     job, index = place
-    task = tasks.start(f"{job}{index}", host, server_task.MODULE, _QUIET)
+    task = tasks.start(f"{job}{index}", host, server_task.MODULE, _QUIET | worker_environment(device))
     task.send(
         {
             "cluster": cluster,

@@ -1,6 +1,7 @@
 """The demo's job: a model by name, its variables on the servers, a replica on each worker."""
 
 import importlib
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tfwave.demo.networks import NETWORKS
+from tfwave.demo.processes import VISIBLE
 from tfwave.errors import EnvironmentUnsupported, TfwaveError
+from tfwave.runtime.allocator import GROWTH
 
 CLASSES = 100
 LEARNING_RATE = 1e-3
@@ -162,6 +165,15 @@ def server_config(device: str) -> Any:
     kind, _, number = device.partition(":")
     config.device_count["CPU"] = int(number) + 1 if kind == "CPU" else 1
     return config
+
+
+def worker_environment(device: str) -> dict[str, str]:
+    """What the process of a worker needs to have a device: those of a demo see no GPU, and share those they see."""
+    kind, _, number = device.partition(":")
+    if kind == "CPU":
+        return {}
+    first = ",".join(str(gpu) for gpu in range(int(number) + 1))
+    return {VISIBLE: os.environ.get(VISIBLE, first), GROWTH: "true"}
 
 
 def _applications() -> list[str]:

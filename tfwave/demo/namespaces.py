@@ -105,15 +105,20 @@ def _limit(namespace: str, device: str, bits_per_second: float) -> None:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_COMMAND_SECONDS,
-        start_new_session=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_SECONDS,
+            start_new_session=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as err:
+        raise EnvironmentUnsupported(
+            f"'{' '.join(command)}' has not ended after {_COMMAND_SECONDS} s: is the machine overloaded?"
+        ) from err
     _check(command, done.returncode, done.stderr)
     return done.stdout
 

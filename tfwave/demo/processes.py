@@ -19,6 +19,7 @@ from tfwave.errors import EnforcerError
 
 GRACE_SECONDS = 3.0
 LOG_LINES = 3
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 _PROXIES = {"http_proxy", "https_proxy", "grpc_proxy", "all_proxy"}
 
@@ -169,8 +170,8 @@ def end_all(tasks: list[Task]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, without proxies: gRPC would ask them for the hosts of the network."""
+    """This process's, without GPUs, and without proxies: gRPC would ask them for the hosts of the network."""
     kept = {name: value for name, value in os.environ.items() if name.lower() not in _PROXIES}
     roots = [str(Path(tfwave.__file__).parent.parent), kept.get("PYTHONPATH", "")]
     added = {PARENT: str(os.getpid()), "PYTHONPATH": os.pathsep.join(filter(None, roots))}
-    return kept | {"CUDA_VISIBLE_DEVICES": ""} | added
+    return kept | {VISIBLE: ""} | added

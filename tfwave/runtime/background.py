@@ -79,8 +79,8 @@ class BackgroundProcess:
     @property
     def paused_seconds(self) -> float:
         """How long it was paused so far."""
-        now = 0.0 if self._paused_at is None else time.monotonic() - self._paused_at
-        return self._paused_before + now
+        with self._pausing:
+            return self._paused()
 
     def pause(self) -> None:
         """Stop it and what it started, wherever they are."""
@@ -93,7 +93,7 @@ class BackgroundProcess:
         """Let it go on."""
         with self._pausing:
             if self._paused_at is not None:
-                self._paused_before, self._paused_at = self.paused_seconds, None
+                self._paused_before, self._paused_at = self._paused(), None
                 self._signal(signal.SIGCONT)
 
     def wait(self, timeout: float | None = None) -> int:
@@ -119,6 +119,10 @@ class BackgroundProcess:
             self._process.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             self._kill()
+
+    def _paused(self) -> float:
+        now = 0.0 if self._paused_at is None else time.monotonic() - self._paused_at
+        return self._paused_before + now
 
     def _kill(self) -> None:
         self._signal(signal.SIGKILL)

@@ -100,8 +100,8 @@ def build(tools: Toolchain, sources: Sequence[Path], library: Path, progress: Pr
 
 
 def _compile_all(tools: Toolchain, objects: Mapping[Path, Path], log: Path, progress: Progress) -> None:
-    """Make of each source its object; behind one that fails, no other is begun."""
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    """Make of each source its object, one on each core of this process; behind a failure no other is begun."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         jobs = {
             pool.submit(_run, [*tools.compile_command(), "-c", str(s), "-o", str(o)], log): s.name
             for s, o in objects.items()

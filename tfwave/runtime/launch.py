@@ -7,15 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tfwave.errors import EnforcerError
+from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.runtime.native import ensure_built
 from tfwave.runtime.ports import reserved_ports
 
 START_SECONDS = 180.0
-"""All servers together have so long to start; the first one ever compiles the native library."""
+"""All servers together have so long to start, once the native library is there."""
 _GRACE_SECONDS = 5.0
 _DIE_WITH_PARENT = """
 import ctypes, os, sys
@@ -49,13 +50,18 @@ class LocalJob:
 def local_servers(ps: int, workers: int) -> Generator[LocalJob]:
     """Run so many `python -m tfwave.server` on free ports of loopback; they end with the block.
 
+    The first ones ever wait until the native library is built, which may take longer than servers have to start.
+
     Raises:
-        EnforcerError: a count is under 1; or a server does not start, and what it said.
+        EnforcerError: a count is under 1, or the library cannot be built; or a server does not start, and what it
+            said.
     """
     if ps < 1 or workers < 1:
         raise EnforcerError(
             f"a job of {ps} servers and {workers} workers cannot run: give at least one of each"
         )
+    with suppress(EnvironmentUnsupported):  # they say so, or order by proxies
+        ensure_built()
     with ExitStack() as started:
         ports = started.enter_context(reserved_ports(1 + 2 * (ps + workers)))
         addresses = [f"127.0.0.1:{port}" for port in ports]

@@ -168,6 +168,7 @@ def _build_once(progress: Progress) -> Library:
         raise EnvironmentUnsupported(f"{fault}, none is in {folder}, and {err}") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _refuse_open(folder)
         with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
             if not _digest_if_intact(folder):
                 _build(folder, compiler, progress)
@@ -179,7 +180,7 @@ def _build_once(progress: Progress) -> Library:
         raise EnforcerError(
             f"cannot write {folder} ({err.strerror}): set {CACHE_VARIABLE} to a writable folder"
         ) from err
-    return Library(folder / _LIBRARY, "built", fault)
+    return _guarded(Library(folder / _LIBRARY, "built", fault))
 
 
 def _build(folder: Path, compiler: Compiler, progress: Progress) -> None:
@@ -236,11 +237,25 @@ def _digest_if_intact(folder: Path) -> str | None:
 
 
 def _guarded(library: Library) -> Library:
-    for path in (library.path, library.path.parent, library.path.parent.parent):
+    _refuse_open(library.path.parent, library.path)
+    return library
+
+
+def _refuse_open(folder: Path, *files: Path) -> None:
+    """Where anybody can make folders, as in /tmp, somebody else may have made this one."""
+    for path in (*files, folder, folder.parent):
         mode = path.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise EnforcerError(
                 f"{path} can be written by anybody, who could run code in this process: chmod o-w '{path}', or set "
                 f"{CACHE_VARIABLE} to a folder of your own"
             )
-    return library
+    if folder.parent.stat().st_mode & stat.S_IWOTH and folder.stat().st_uid not in _trusted():
+        raise EnforcerError(
+            f"{folder} is another user's, who could run code in this process: set {CACHE_VARIABLE} to a folder of "
+            "your own"
+        )
+
+
+def _trusted() -> frozenset[int]:
+    return frozenset({0, os.geteuid()})

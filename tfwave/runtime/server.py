@@ -160,9 +160,9 @@ class Server:
         self._server.join()
 
     def stop(self) -> None:
-        """Remove the plan (of all servers in this process), end control and metrics; TensorFlow goes on."""
-        self.enforcer.remove()
+        """End control and metrics, and remove the plan (of all servers in this process); TensorFlow goes on."""
         self._services.close()
+        self.enforcer.remove()  # whatever came in by then
 
 
 def _starting(definition: Any, enforcer: Enforcer) -> _Starting:

@@ -1,5 +1,6 @@
 """A library, tried once: does this TensorFlow tell it what it cannot do without?"""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from tfwave.errors import EnforcerError, EnvironmentUnsupported
 
 _SECONDS = 300
 _NAME_BYTES = 1024
+_OF_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What ends a trial by these, such as a full memory, says nothing of the library."""
 _TRY = f"""
 import ctypes, sys
 import tensorflow as tf
@@ -31,7 +34,7 @@ def try_out(library: Path) -> None:
 
     Raises:
         EnvironmentUnsupported: it does not; plans for functions could not be told apart.
-        EnforcerError: nothing is known after five minutes.
+        EnforcerError: nothing is known after five minutes, or as the trial was ended.
     """
     command = [sys.executable, "-c", _TRY, str(library)]
     try:
@@ -40,6 +43,11 @@ def try_out(library: Path) -> None:
         raise EnforcerError(
             f"TensorFlow has not tried {library} in {_SECONDS} s: start again when this machine is less busy"
         ) from err
+    if -tried.returncode in _OF_OTHERS:
+        raise EnforcerError(
+            f"the trial of {library} was ended by {signal.Signals(-tried.returncode).name}: start again, with more "
+            "memory if there was none left"
+        )
     if tried.returncode:
         why = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
         raise EnvironmentUnsupported(

@@ -1,6 +1,8 @@
 """The network of the demo keeps its rate, and nothing of it is left behind."""
 
 import os
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -120,6 +122,16 @@ def test_why_namespaces_are_not_available(kind: str, tmp_path: Path, monkeypatch
     (tmp_path / "ip").symlink_to("/bin/true")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert NamespaceNetwork.available() == kind
+
+
+def test_namespaces_are_not_available_where_a_command_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(command: list[str], timeout: float, **_: object) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: f"/sbin/{tool}")
+    assert "no network namespaces: 'ip netns list' has not ended" in open_network(["a"], RATE).description
 
 
 def test_loopback_is_paced_by_the_hook() -> None:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,14 @@ import pytest
 from tests.cluster.cluster import wait_until
 from tests.cluster.demo.link_processes import HERE, SECONDS, TASK, WHY_NOT, is_alive, needs_namespaces, ours
 from tests.cluster.speaker import ENVIRONMENT, read_line
-from tfwave.demo import namespaces, processes
+from tfwave.demo import cluster, namespaces, processes
+from tfwave.demo.cluster import DemoJob, demo_cluster
+from tfwave.demo.model import Replicas
 from tfwave.demo.network import LoopbackNetwork, NamespaceNetwork
 from tfwave.demo.processes import Task, Tasks
 from tfwave.demo.server_task import MODULE, control_address
 from tfwave.errors import EnforcerError
+from tfwave.runtime.allocator import GROWTH
 from tfwave.runtime.control.client import ControlClient
 
 RATE = 200e6
@@ -144,3 +147,50 @@ def test_a_task_deaf_to_sigterm_is_killed(pair: tuple[Task, Task], monkeypatch: 
     assert not is_alive(task.pid)
     assert 0.5 < time.monotonic() - start < 3
     task.end()
+
+
+class Noted:
+    """Notes with which variables a demo starts its tasks; the first that is to answer ends it."""
+
+    def __init__(self) -> None:
+        self.environments: dict[str, Mapping[str, str]] = {}
+
+    def __enter__(self) -> "Noted":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing runs."""
+
+    def start(self, name: str, host: str, module: str, environment: Mapping[str, str]) -> "Noted":
+        del host, module
+        self.environments[name] = environment
+        return self
+
+    def send(self, message: Mapping[str, object]) -> None:
+        del message
+
+    def receive(self, seconds: float) -> None:
+        raise EnforcerError(f"not in {seconds} s")
+
+
+@pytest.mark.parametrize(
+    ("device", "own", "visible"), [("CPU:1", None, None), ("GPU:1", None, "0,1"), ("GPU:0", "3", "3")]
+)
+def test_workers_see_the_gpu_that_they_compute_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, own: str | None, visible: str | None
+) -> None:
+    """And take no more of its memory than they need, as all are on one machine; servers see none."""
+    noted = Noted()
+    monkeypatch.setattr(cluster, "Tasks", lambda *_: noted)
+    monkeypatch.setattr(cluster, "open_network", LoopbackNetwork)
+    monkeypatch.delenv(processes.VISIBLE, raising=False)
+    if own is not None:
+        monkeypatch.setenv(processes.VISIBLE, own)
+    job = DemoJob(1, 2, RATE, Replicas("MobileNet", image=64, batch=1, device=device))
+    with pytest.raises(EnforcerError, match="not in"), demo_cluster(job, tmp_path):
+        pass
+    assert sorted(noted.environments) == ["ps0", "worker0", "worker1"]
+    assert processes.VISIBLE not in noted.environments["ps0"]
+    for worker in ("worker0", "worker1"):
+        assert noted.environments[worker].get(processes.VISIBLE) == visible
+        assert noted.environments[worker].get(GROWTH) == (visible and "true")

@@ -19,10 +19,12 @@ FUNCTION = "__inference_step_9"
 
 
 class Service:
-    """Answers with a trace as soon as it is asked; keeps the requests."""
+    """Answers with a trace as soon as it is asked, or may answer; keeps the requests."""
 
     def __init__(self, trace: bytes) -> None:
         self._trace = trace
+        self.may_answer = Event()
+        self.may_answer.set()
         self.requests: list[ProfileRequest] = []
         self.server: Any = grpc.server(ThreadPoolExecutor(2))
         handlers = {
@@ -42,6 +44,7 @@ class Service:
 
     def profile(self, request: ProfileRequest, _: Any) -> ProfileResponse:
         self.requests.append(request)
+        self.may_answer.wait(60)
         return ProfileResponse(xspace=self._trace)
 
 
@@ -140,7 +143,32 @@ def test_a_trace_is_stopped_once(service: Service) -> None:
     tracer = Tracer(service.target, None)
     with pytest.raises(EnforcerError, match="start one"):
         tracer.stop()
+    service.may_answer.clear()
     tracer.start()
     with pytest.raises(EnforcerError, match="under way"):
         tracer.start()
+    service.may_answer.set()
+    tracer.stop()
+
+
+def test_one_that_nobody_stopped_makes_way_for_the_next(service: Service) -> None:
+    """Who began it was killed, and the trace is over: the job that comes next is traced."""
+    hook: Any = Hook()
+    tracer = Tracer(service.target, hook)
+    tracer.start()
+    hook.log.append(arrival(1, "before"))
+    tracer.start()
+    hook.log.append(arrival(2, "x"))
+    assert [a.edge for a in tracer.stop().arrivals] == ["x"]
+    assert len(service.requests) == 2
+
+
+def test_its_end_does_not_end_the_next(service: Service) -> None:
+    hook: Any = Hook()
+    tracer = Tracer(service.target, hook)
+    tracer.start()
+    end = tracer._end
+    tracer.start()
+    assert end
+    assert not end.is_alive()
     tracer.stop()

@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -122,6 +124,24 @@ def test_it_is_paused_with_what_it_started_and_goes_on() -> None:
         process.end()
     assert until(lambda: state(both[1]) in ("", "Z"))
     assert process.exit_code == 128 + signal.SIGTERM
+
+
+def test_how_long_it_was_paused_is_told_while_it_goes_on(
+    sleeper: BackgroundProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread lets it go on in the middle of the question."""
+    others = [threading.Thread(target=sleeper.resume)]
+
+    def asked() -> float:
+        for other in [others.pop()] if others else []:
+            other.start()
+            other.join(0.2)
+        return time.monotonic()
+
+    sleeper.pause()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=asked))
+    assert sleeper.paused_seconds > 0
+    assert until(lambda: sleeper._paused_at is None)
 
 
 def test_one_that_is_paused_ends(sleeper: BackgroundProcess) -> None:

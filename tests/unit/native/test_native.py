@@ -1,14 +1,16 @@
 """Building and caching the native library, with a library that needs no TensorFlow."""
 
 import ctypes
+import os
 import stat
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
-from tfwave.runtime import native
+from tfwave.runtime import compiler, native
 from tfwave.runtime.compiler import Compiler, Toolchain, find_compiler
 from tfwave.runtime.native import Library
 
@@ -53,6 +55,24 @@ def test_it_is_built_once_and_says_how_far_it_is(sources: Path, tmp_path: Path) 
     assert native.ensure_built(lambda *what: said.append(what)).path == path
     assert len(said) == 3
     assert not list(path.parent.glob("*.o"))
+
+
+def test_as_many_are_compiled_at_once_as_the_process_has_cores(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task of Slurm's may have one of 64, and the memory for one compiler."""
+    run, threads = compiler._run, set[int]()
+
+    def noted(command: list[str], log: Path) -> None:
+        if "-c" in command:
+            threads.add(threading.get_ident())
+        run(command, log)
+
+    monkeypatch.setattr(compiler, "_run", noted)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
+    native.ensure_built()
+    assert len(threads) == 1
 
 
 def test_processes_that_start_together_build_once(sources: Path, tmp_path: Path) -> None:
@@ -112,6 +132,29 @@ def test_a_library_that_anybody_can_replace_is_refused(sources: Path, level: int
     with pytest.raises(EnforcerError, match=f"{opened} can be written by anybody"):
         native.ensure_built()
     opened.chmod(0o1777 if level else 0o775)
+    assert native.ensure_built().path == path
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_none_is_built_where_anybody_could_replace_it(sources: Path, level: int) -> None:
+    folder = native._cache_folder()
+    folder.mkdir(parents=True)
+    opened = [folder, folder.parent][level]
+    opened.chmod(0o777)
+    with pytest.raises(EnforcerError, match=f"{opened} can be written by anybody"):
+        native.ensure_built()
+    assert not list(folder.iterdir())
+
+
+def test_a_library_of_another_user_is_refused(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder such as /tmp whoever comes first makes the folder of the library."""
+    path = native.ensure_built().path
+    path.parent.parent.chmod(0o1777)
+    assert native.ensure_built().path == path
+    monkeypatch.setattr(native, "_trusted", lambda: frozenset({path.stat().st_uid + 1}))
+    with pytest.raises(EnforcerError, match=f"{path.parent} is another user's"):
+        native.ensure_built()
+    path.parent.parent.chmod(0o755)
     assert native.ensure_built().path == path
 
 

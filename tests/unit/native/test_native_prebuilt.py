@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -156,6 +157,26 @@ def test_one_that_was_not_judged_in_time_is_not_judged(
             native.ensure_built()
     try_by(monkeypatch, lambda library: None)
     assert native.ensure_built().path == prebuilt
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_one_whose_trial_was_ended_is_not_judged(
+    prebuilt: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """Such as by the kernel, when the machine's memory ran out: there may be enough the next time."""
+    try_by(monkeypatch, trial.try_out)
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "_TRY", f"import os; os.kill(os.getpid(), {number})")
+        with pytest.raises(EnforcerError, match=f"the trial of {prebuilt} was ended by {number.name}"):
+            native.ensure_built()
+    try_by(monkeypatch, lambda library: None)
+    assert native.ensure_built().path == prebuilt
+
+
+def test_one_that_crashes_is_passed_over(prebuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try_by(monkeypatch, lambda library: trial.try_out(library) if library == prebuilt else None)
+    monkeypatch.setattr(trial, "_TRY", "import os; os.abort()")
+    assert native.ensure_built().origin == "built"
 
 
 def test_none_for_this_version(prebuilt: Path, tried: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.conftest import Command
-from tfwave.errors import EnforcerError
+from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime import launch as module
 from tfwave.runtime.control.tf_config import control_addresses, read_tf_config, this_task
 from tfwave.runtime.launch import LocalJob, local_servers, run_chief, run_workers
@@ -62,12 +63,46 @@ def test_a_job_needs_both_kinds(ps: int, workers: int) -> None:
         pytest.fail("it runs")
 
 
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When the native library was asked for, of which there is none here."""
+    asked: list[float] = []
+
+    def ask() -> None:
+        asked.append(time.monotonic())
+        raise EnvironmentUnsupported("there is no compiler")
+
+    monkeypatch.setattr(module, "ensure_built", ask)
+    return asked
+
+
+def test_the_native_library_is_built_before_servers_have_to_start(
+    monkeypatch: pytest.MonkeyPatch, built: list[float]
+) -> None:
+    """It may take longer, and would be begun again and again."""
+    started: list[float] = []
+    popen = subprocess.Popen
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        started.append(time.monotonic())
+        return popen(*args, **kwargs)
+
+    monkeypatch.setattr(module.subprocess, "Popen", noted)
+    monkeypatch.setattr(module, "START_SECONDS", 0.0)
+    with pytest.raises(EnforcerError, match="did not start"), local_servers(1, 1):
+        pytest.fail("it runs")
+    assert built[0] <= started[0]
+    assert len(built) == 1
+
+
+@pytest.mark.usefixtures("built")
 def test_a_server_that_does_not_start_ends_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFWAVE_TOKEN", "short")
     with pytest.raises(EnforcerError, match="a server ended with exit code 2"), local_servers(1, 1):
         pytest.fail("it runs")
 
 
+@pytest.mark.usefixtures("built")
 def test_servers_that_take_too_long_end_with_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "START_SECONDS", 0.0)
     begin = time.monotonic()

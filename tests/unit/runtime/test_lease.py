@@ -86,6 +86,17 @@ def test_a_service_forgets_the_plans_of_a_client_that_is_gone() -> None:
     service.stop()
 
 
+def test_the_lease_of_a_service_that_was_stopped_does_not_end_later_plans() -> None:
+    hook = FakeHook()
+    service = serve(hook)
+    with ControlClient(service.address) as client:
+        client.install(PLAN, lease_seconds=2 * SHORT)
+    service.stop()
+    hook.install(PLAN)
+    time.sleep(4 * SHORT)
+    assert hook.plan is not None
+
+
 class SlowHook(FakeHook):
     """Installs the second plan for longer than the lease of the first."""
 

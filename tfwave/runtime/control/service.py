@@ -69,8 +69,9 @@ class ControlServer:
         self._service.tracer = tracer
 
     def stop(self) -> None:
-        """End it; calls under way get a second to finish."""
+        """End it, and the lease of its plans; calls under way get a second to finish."""
         self._server.stop(1.0).wait()
+        self._service.end_lease()
         if self.address.startswith(UNIX):
             Path(self.address.removeprefix(UNIX)).unlink(missing_ok=True)
 
@@ -201,6 +202,11 @@ class _Service(control_pb2_grpc.ControlServicer):
         except TfwaveError as err:
             self._log.refused(method, context.peer(), str(err))
             context.abort(_GRPC.StatusCode.INVALID_ARGUMENT, str(err))
+
+    def end_lease(self) -> None:
+        """What is in force then is not of its callers."""
+        with self._changing:
+            self._lease.grant(0)
 
     def _expire(self) -> None:
         with self._changing:

@@ -16,8 +16,8 @@ def kind_of(batch: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def bytes_of(batch: tuple[Any, ...]) -> int:
-    """What the tensors and arrays hold."""
-    return sum(map(_bytes, _leaves(batch)))
+    """What the tensors and arrays hold, those that ragged and sparse tensors consist of, too."""
+    return sum(map(_bytes, _tensorflow().nest.flatten(batch, expand_composites=True)))
 
 
 def captured_bytes(function: Any, batch: tuple[Any, ...]) -> int:

@@ -57,7 +57,7 @@ class Profiler:
         """Begin a trace.
 
         Args:
-            seconds: after which it ends by itself; it is kept for `stop`.
+            seconds: after which it ends by itself; it is kept for `stop`, until another begins.
 
         Raises:
             EnforcerError: the server is not there, or is being traced already; or seconds are out of range.
@@ -67,7 +67,7 @@ class Profiler:
                 f"a trace of {seconds} s is out of range: give 0 < seconds <= {MAX_SECONDS:g}"
             )
         if self._asked:
-            raise EnforcerError(f"a trace of the server at {self.address} is under way: stop it first")
+            self._forget_ended(self._asked)
         self._connect()
         self._asked = self._ask(seconds)
         try:
@@ -133,6 +133,12 @@ class Profiler:
             emit_xspace=True,
         )
         return _Asked(session, folder, self._profile.future(request, timeout=seconds + _ANSWER_SECONDS))
+
+    def _forget_ended(self, asked: "_Asked") -> None:
+        """Who began it may be gone; one that still runs is refused."""
+        if not asked.call.done():
+            raise EnforcerError(f"a trace of the server at {self.address} is under way: stop it first")
+        self._forget(asked)
 
     def _forget(self, asked: "_Asked") -> None:
         asked.call.cancel()

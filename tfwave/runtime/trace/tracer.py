@@ -30,12 +30,13 @@ class Tracer:
         """Of what the hook logs; the profiler knows when to end."""
 
     def start(self) -> None:
-        """Begin; what was noted before is forgotten.
+        """Begin; what was noted before is forgotten, also what nobody has stopped and is over.
 
         Raises:
             EnforcerError: the server is being traced already.
         """
         self._profiler.start(TRACE_SECONDS)
+        self._cancel_end()
         if self._hook is not None:
             self._hook.log_arrivals(True)
             self._cursor = self._hook.arrivals(self._cursor).next_cursor
@@ -49,9 +50,7 @@ class Tracer:
         Raises:
             EnforcerError: no trace was begun.
         """
-        if self._end is not None:
-            self._end.cancel()
-            self._end.join()  # else it might end the next trace
+        self._cancel_end()
         if self._hook is not None:
             self._hook.log_arrivals(False)
         trace = read_trace(self._profiler.stop())
@@ -64,6 +63,12 @@ class Tracer:
             answer.dropped = found.dropped
             _add_arrivals(answer, found.arrivals)
         return answer
+
+    def _cancel_end(self) -> None:
+        """Else it might end the next trace."""
+        if self._end is not None:
+            self._end.cancel()
+            self._end.join()
 
 
 def _add_ops(answer: control_pb2.Trace, trace: Trace) -> None:

@@ -75,8 +75,9 @@ def trace_step(step: Callable[..., Any], args: Any, carried: Sequence[Any] = ())
     nest = tensorflow.nest
     python = getattr(step, "python_function", step)
     if getattr(step, "_jit_compile", None):
+        name = getattr(python, "__name__", type(python).__name__)
         raise EnforcerError(
-            f"XLA is to compile the step '{python.__name__}', and would run all waves as it likes: make the "
+            f"XLA is to compile the step '{name}', and would run all waves as it likes: make the "
             "tf.function without jit_compile=True; functions that it calls may be compiled"
         )
     specs = specs_of(args)
