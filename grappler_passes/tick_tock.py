@@ -1,7 +1,7 @@
 """Run waves of a training step, each while the one before is in its backward pass."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from tfwave.errors import PassError
 from tfwave.graph.rewriter import GraphRewriter
@@ -18,6 +18,8 @@ from tfwave.rewrite.waves.training import Training
 from tfwave.rewrite.waves.write import WaveWriter
 
 __all__ = ["TickTock", "wave_name"]
+
+Average = Literal["wave", "batch"]
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,13 @@ class TickTock(GraphPass):
     A plan with waves, as `tfwave waves --graph` writes it, says `waves` and `offset`, and fits one graph.
 
     Raises:
-        PassError: less than one wave or more than 64, or an offset outside of 0 to 1, or not that of the plan.
+        PassError: less than one wave or more than 64, an offset outside of 0 to 1, or not that of the plan, or an
+            unknown average.
         PlanError: the plan was made for another graph.
     """
 
     waves: int = 2
-    average: Literal["wave", "batch"] = "wave"
+    average: Average = "wave"
     offset: float = 0.0
     boundary: tuple[str, ...] = ()
     plan: Plan | None = None
@@ -90,6 +93,8 @@ class TickTock(GraphPass):
             raise PassError(f"tick_tock: waves is {self.waves}, it must be 1 to {MOST_WAVES}")
         if not 0 <= self.offset <= 1:
             raise PassError(f"tick_tock: offset is {self.offset}, it must be from 0 to 1")
+        if self.average not in get_args(Average):
+            raise PassError(f"tick_tock: average is {self.average!r}, it must be 'wave' or 'batch'")
 
     def requires(self, view: GraphView) -> None:
         """The graph is not cut yet, and its steps are single."""

@@ -90,8 +90,7 @@ class InWaves:
         return [result for call in calls for result in function(call)[0]]
 
     def _arguments(self, batch: Any) -> tuple[Any, ...]:
-        python = getattr(self._step, "python_function", self._step)
-        return tuple(batch) if len(inspect.signature(python).parameters) > 1 else (batch,)
+        return tuple(batch) if _takes_parts(self._step, batch) else (batch,)
 
     def _function(self, kind: str, args: Any) -> WaveFunction:
         if kind not in self._functions:
@@ -161,7 +160,8 @@ def in_waves(step: Callable[..., Any], *, strategy: Any) -> InWaves:
 
     Args:
         step: a `tf.function`, or its Python function, that calls ``strategy.run``. It takes the batch; one of
-            several parameters takes the parts of the batch, a tuple. It draws no batch itself.
+            several parameters by position, or of any number, takes the parts of a tuple or list. It draws no batch
+            itself.
         strategy: what `tfwave.distribute.waves` returned.
 
     Raises:
@@ -212,8 +212,17 @@ def across_devices(
     return InWaves(step, strategy, WaveOptions.parallel(waves), report_dir)
 
 
+def _takes_parts(step: Callable[..., Any], batch: object) -> bool:
+    """Has a step several parameters by position, or any number of them, and the batch parts for these?"""
+    parameters = inspect.signature(getattr(step, "python_function", step)).parameters.values()
+    positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
+    has_places = len(positional) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return has_places and isinstance(batch, (tuple, list))
+
+
 def _check_batch(leaves: Sequence[Any]) -> None:
-    if any(getattr(leaf.dtype, "name", "") == "resource" for leaf in leaves):
+    kinds = [getattr(leaf, "dtype", None) for leaf in leaves]  # a number of Python has none
+    if any(getattr(kind, "name", "") == "resource" for kind in kinds):
         raise EnforcerError(
             "the step takes an iterator, from which waves would draw in any order: let it take a batch, and call "
             "with next(iterator) for each wave"

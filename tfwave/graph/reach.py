@@ -21,6 +21,23 @@ def reached(nexts: Callable[[_Place], Iterable[_Place]], starts: Iterable[_Place
     return frozenset(found)
 
 
+def reached_without(
+    nexts: Callable[[_Place], Iterable[_Place]],
+    starts: Iterable[_Place],
+    is_end: Callable[[_Place], bool],
+) -> frozenset[_Place] | None:
+    """As `reached`; None if any of these places is an end. The nearest are asked first, and none behind an end."""
+    places = list(starts)
+    found = set(places)
+    for place in places:
+        if is_end(place):
+            return None
+        more = set(nexts(place)) - found
+        found |= more
+        places += more
+    return frozenset(found)
+
+
 def upstream_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
     """These nodes and all that they need, through data and control edges."""
     return reached(view.fanins.__getitem__, nodes)

@@ -95,6 +95,8 @@ def _read_pass(reader: "_Reader", plan: Plan | None) -> GraphPass:
         if options:
             reader.take(",")
         option = reader.take_match(_WORD, "an option")
+        if option in options:
+            raise PassError(f"the pass {name} has the option '{option}' twice: leave one out")
         reader.take("=")
         options[option] = reader.take_value()
     return build_pass(name, options, plan)

@@ -166,6 +166,7 @@ def _camel(name: str) -> str:
         (f"{OWN}:AddNodes{{count=two}}", "Input should be a valid integer"),
         (f"{OWN}:AddNodes{{count=true}}", "Input should be a valid integer"),
         (f"{OWN}:AddNodes{{cuont=2}}", "has no option 'cuont'; its options: prefix, count, waits"),
+        (f"{OWN}:AddNodes{{count=1,count=2}}", "has the option 'count' twice: leave one out"),
         (f"{OWN}:Broken", "needs the option 'required'"),
         (f"{OWN}:Nothing", f"there is no pass '{OWN}:Nothing'"),
         ("no.such.module:X", "there is no pass 'no.such.module:X'"),

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -477,6 +478,12 @@ def test_the_text_form() -> None:
 def test_options_out_of_range_are_refused(options: str, message: str) -> None:
     with pytest.raises(PassError, match=message):
         parse_pipeline(f"tick_tock{{{options}}}")
+
+
+def test_another_average_is_refused_where_a_program_makes_the_pass() -> None:
+    other: Any = "mean"
+    with pytest.raises(PassError, match="average is 'mean', it must be 'wave' or 'batch'"):
+        TickTock(average=other)
 
 
 def holding(*body: NodeDef) -> Builder:

@@ -9,6 +9,8 @@ from tests.unit.waves.test_tick_tock import applied, averaged, initialised, inpu
 from tfwave.errors import PassError
 from tfwave.passes.base import PassResult
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, AttrValue
+from tfwave.rewrite.resources import Resource
+from tfwave.rewrite.waves.parts import StepParts
 
 MEAN = "tick_tock/average/gradient0_0/1/mean"
 
@@ -141,3 +143,36 @@ def test_what_else_an_optimizers_op_takes_of_a_gradient_is_refused() -> None:
         PassError, match=r"'update0' \(ResourceApplyGradientDescent\) takes .* beside it 'trust'"
     ):
         TickTock()(build.item("loss:0", "train"))
+
+
+def residual(count: int) -> Builder:
+    """Layers beside which a sum goes on; so it does backwards, where each weight's gradient is taken of it."""
+    build = layers(count)
+    del build.graph.node[-2 * count - 1 :]
+    flow = build.add("flow", "loss")
+    for i in reversed(range(count)):
+        flow = build.add(f"flow{i}", flow, build.add(f"part{i}", flow, f"layer{i}"))
+        build.update(f"update{i}", f"w{i}", binary(build, f"gradient{i}", "Mul", flow, flow))
+    return build
+
+
+def test_gradients_of_a_deep_model_are_found_without_a_look_at_all_of_it_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = list[int]()
+    stock = StepParts.begins
+
+    def begins(parts: StepParts, node: int, own: Resource | None = None) -> bool:
+        asked.append(node)
+        return stock(parts, node, own)
+
+    monkeypatch.setattr(StepParts, "begins", begins)
+    counts = list[int]()
+    for count in (8, 32):
+        build = residual(count)
+        build.node("train", "NoOp", *(f"^update{i}" for i in range(count)))
+        asked.clear()
+        result = TickTock()(initialised(build).item("loss:0", "train"))
+        assert averaged(result) == {f"gradient{i}_0" for i in range(count)}
+        counts.append(len(asked))
+    assert counts[1] <= 5 * counts[0]

@@ -21,7 +21,7 @@ from functools import cached_property, partial
 
 from tfwave.errors import PassError
 from tfwave.graph.names import TensorName, natural_key
-from tfwave.graph.reach import reached
+from tfwave.graph.reach import reached, reached_without
 from tfwave.rewrite.resources import Resource
 from tfwave.rewrite.waves.origin import Origins
 from tfwave.rewrite.waves.parts import StepParts
@@ -149,12 +149,12 @@ class OptimizerPart:
         times = Counter(node for nodes in coming.values() for node in nodes)
         for weight, nodes in coming.items():
             origins = self._origins(weight)
-            walks = {node: origins.behind([node]) for node in nodes if times[node] == 1}
-            made = {node for node, walk in walks.items() if not any(map(origins.begins, walk))}
-            if made != walks.keys() or weight in self._applied:
-                for node in made:
-                    yield set(), walks[node]
-            for joined, last in origins.common(self._by_name(walks.keys() - made)):
+            single = {node for node in nodes if times[node] == 1}
+            made = {node: walk for node in single if (walk := origins.made_alone(node)) is not None}
+            if made.keys() != single or weight in self._applied:
+                for walk in made.values():
+                    yield set(), walk
+            for joined, last in origins.common(self._by_name(single - made.keys())):
                 if last is None:
                     raise self._several(weight, joined)
                 yield {last}, origins.behind(joined, last) - {last}
@@ -202,9 +202,9 @@ class OptimizerPart:
 
     def _derived(self, node: int, gradients: Collection[int]) -> frozenset[int]:
         """A node and those behind it, up to other gradients; none if it follows from anything but those."""
-        found = reached(lambda one: self._besides(one, gradients), [node])
-        follows = any(not self.parts.on_the_way(one) <= found for one in found)
-        return found if follows and not any(map(self.parts.begins, found)) else frozenset()
+        walk = reached_without(lambda one: self._besides(one, gradients), [node], self.parts.begins)
+        found = walk or frozenset[int]()
+        return found if any(not self.parts.on_the_way(one) <= found for one in found) else frozenset()
 
     def _besides(self, node: int, gradients: Collection[int]) -> frozenset[int]:
         """What a node takes on the way that is no gradient; one node may give gradients and other tensors."""

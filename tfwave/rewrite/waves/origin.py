@@ -1,9 +1,9 @@
 """The gradient that several tensors follow from, which come to updates of one weight."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tfwave.graph.reach import reached
+from tfwave.graph.reach import reached, reached_without
 
 
 @dataclass(frozen=True)
@@ -17,18 +17,22 @@ class Origins:
     fanins: Callable[[int], Iterable[int]]
     begins: Callable[[int], bool]
 
-    def common(self, nodes: Iterable[int]) -> Iterator[tuple[frozenset[int], int | None]]:
+    def common(self, nodes: Collection[int]) -> Iterator[tuple[frozenset[int], int | None]]:
         """Those of some nodes that have anything in common, and the last node without which none of them would be.
 
         1. A node that has nothing in common with another is a gradient, or all that is taken of one.
         2. Otherwise theirs is a single node through which each of them follows from the forward pass: the last.
         3. There may be none: they follow from several gradients. None is given then.
         """
-        walks = {node: self.behind([node]) for node in nodes}
+        walks = {node: self.behind([node]) for node in nodes} if len(nodes) > 1 else {}
         for joined in _joined(walks):
             if len(joined) > 1:
                 first, *rest = [walks[node] for node in joined]
                 yield joined, self._last(joined, first.intersection(*rest))
+
+    def made_alone(self, node: int) -> frozenset[int] | None:
+        """A node and what it follows from; None if a gradient may begin there."""
+        return reached_without(self.fanins, [node], self.begins)
 
     def behind(self, nodes: Iterable[int], end: int | None = None) -> frozenset[int]:
         """These nodes and what they follow from, up to where gradients begin, or to `end`; both included."""
