@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tfwave.bundle.step_stats import TransferRecord, transfer_records
 from tfwave.errors import BundleError
-from tfwave.files import check_inside, read_file, sha256_of, whole_directory
+from tfwave.files import check_inside, read_file, real_path, sha256_of, whole_directory
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer, Transfers, find_transfers
 from tfwave.graph.view import GraphView
@@ -149,8 +149,15 @@ def missing_transfers(graphs: Iterable[GraphDef], steps: Iterable[StepStats]) ->
 
 
 def save_bundle(bundle: Bundle, path: str | Path) -> None:
-    """Write a bundle directory, whole or not at all."""
-    with whole_directory(Path(path)) as target:
+    """Write a bundle directory, whole or not at all; an earlier bundle is replaced.
+
+    Raises:
+        TfwaveError: the place cannot be written, or holds other files than a bundle's; names it.
+    """
+    place = Path(path)
+    if os.path.isdir(place) and any(place.iterdir()) and not is_bundle(place):
+        raise BundleError(f"'{path}' is a directory with other files, not a bundle: choose another name")
+    with whole_directory(real_path(place)) as target:
         _save_messages(target / "graphs", bundle.graphs)
         _save_messages(target / "steps", bundle.steps)
         if bundle.own is not None:

@@ -103,6 +103,23 @@ def test_saving_replaces_an_earlier_bundle(saved: Path) -> None:
     assert [p.name for p in saved.parent.iterdir()] == ["bundle"]
 
 
+def test_a_directory_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("all of it")
+    with pytest.raises(BundleError, match=f"'{tmp_path}' is a directory with other files, not a bundle"):
+        save_bundle(small_bundle(), tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_bundle_goes_where_a_link_leads(saved: Path, tmp_path: Path) -> None:
+    link = tmp_path / "latest"
+    link.symlink_to(saved)
+    (saved / "stray").write_text("old")
+    save_bundle(small_bundle(), link)
+    assert link.is_symlink()
+    assert not (saved / "stray").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bundle", "latest"]
+
+
 def test_transfers_have_the_bytes_that_were_traced() -> None:
     assert {t.key.node: t.bytes for t in small_bundle().transfers.data} == SIZES
 
