@@ -148,16 +148,31 @@ def missing_transfers(graphs: Iterable[GraphDef], steps: Iterable[StepStats]) ->
     return [len(expected - traced_arrivals(step)) for step in steps]
 
 
+def check_place(path: str | Path) -> None:
+    """Refuse a place for a bundle, before there is one to write.
+
+    Raises:
+        BundleError: it cannot be written, or holds other files than a bundle's; names it.
+    """
+    place = real_path(Path(path))
+    there = next(p for p in (place, *place.parents) if os.path.exists(p))
+    if not os.path.isdir(there):
+        raise BundleError(f"cannot write '{path}': '{there}' is a file, and a bundle needs a directory")
+    if there == place and any(place.iterdir()) and not is_bundle(place):
+        raise BundleError(f"'{path}' is a directory with other files, not a bundle: choose another name")
+    folder = place.parent if there == place else there
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BundleError(f"cannot write '{path}': nothing can be made in '{folder}'")
+
+
 def save_bundle(bundle: Bundle, path: str | Path) -> None:
     """Write a bundle directory, whole or not at all; an earlier bundle is replaced.
 
     Raises:
-        TfwaveError: the place cannot be written, or holds other files than a bundle's; names it.
+        TfwaveError: as `check_place`, or it could not be written after all.
     """
-    place = Path(path)
-    if os.path.isdir(place) and any(place.iterdir()) and not is_bundle(place):
-        raise BundleError(f"'{path}' is a directory with other files, not a bundle: choose another name")
-    with whole_directory(real_path(place)) as target:
+    check_place(path)
+    with whole_directory(real_path(Path(path))) as target:
         _save_messages(target / "graphs", bundle.graphs)
         _save_messages(target / "steps", bundle.steps)
         if bundle.own is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfwave.bundle.bundle import Bundle, expected_arrivals, save_bundle, traced_arrivals
+from tfwave.bundle.bundle import Bundle, check_place, expected_arrivals, save_bundle, traced_arrivals
 from tfwave.capture.timed import (
     DEFAULT_STEPS,
     DEFAULT_WARMUP,
@@ -42,8 +42,9 @@ def capture_run(  # noqa: PLR0913
     TensorFlow loses events now and then: until each transfer was seen once, up to 8 more steps are traced.
 
     Raises:
-        BundleError: `out` cannot be written, or a count is out of range.
+        BundleError: `out` cannot be written, or a count is out of range: then nothing was run.
     """
+    check_place(out)
     with _tracing(session, steps, warmup) as tracer:
         while not tracer.is_done:
             session.run(fetches, feed_dict)
@@ -64,8 +65,10 @@ def capture_session(
     exception (then nothing is written).
 
     Raises:
-        BundleError: no step was traced, or `out` cannot be written.
+        BundleError: `out` cannot be written, or a count is out of range, before the block runs; or no step was
+            traced in it.
     """
+    check_place(out)
     with _tracing(session, steps, warmup) as tracer:
         yield tracer
     save_bundle(tracer.bundle(), out)

@@ -69,6 +69,18 @@ def test_too_few_runs_are_an_error_that_says_how_many_it_takes(job, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_any_step(job, tmp_path):
+    session, feed, y, _ = job
+    (tmp_path / "notes").write_text("x")
+    with pytest.raises(BundleError, match="other files"):
+        capture_run(None, y, feed, out=tmp_path)
+    with (
+        pytest.raises(BundleError, match="is a file"),
+        capture_session(session, out=tmp_path / "notes"),
+    ):
+        pytest.fail("the block ran")
+
+
 def test_counts_out_of_range_are_refused(job, tmp_path):
     session, *_ = job
     with (

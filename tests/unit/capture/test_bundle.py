@@ -1,6 +1,7 @@
 """Capture bundles, the costs that they tell, and what is planned from them."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.graphs import WORKER
 from tfwave.bundle.bundle import (
     Bundle,
     StepSummary,
+    check_place,
     is_bundle,
     load_bundle,
     missing_transfers,
@@ -108,6 +110,24 @@ def test_a_directory_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=f"'{tmp_path}' is a directory with other files, not a bundle"):
         save_bundle(small_bundle(), tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("name", ["file", "file/bundle", "file/deep/bundle"])
+def test_a_place_that_cannot_be_written_is_refused_before_there_is_a_bundle(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(
+        BundleError, match=f"cannot write '{tmp_path / name}': '{tmp_path / 'file'}' is a file"
+    ):
+        check_place(tmp_path / name)
+
+
+def test_a_place_in_a_directory_of_others_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda folder, _: folder != tmp_path)
+    for name in ("new", "deep/new"):
+        with pytest.raises(BundleError, match=f"nothing can be made in '{tmp_path}'"):
+            check_place(tmp_path / name)
 
 
 def test_a_bundle_goes_where_a_link_leads(saved: Path, tmp_path: Path) -> None:
