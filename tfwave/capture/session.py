@@ -1,6 +1,7 @@
 """Capturing steps of a live `tf.compat.v1.Session`, local or on a cluster."""
 
 import importlib
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -61,8 +62,8 @@ def capture_session(
 
     The first `warmup` calls run untraced, the next `steps` traced, the rest untraced; but until each transfer was
     seen once, up to 8 more are traced, as TensorFlow loses events now and then. Calls with other fetches than the
-    first one's, or with `options` of their own, pass untouched. `session.run` is restored at the end, also after an
-    exception (then nothing is written).
+    first one's, with `options` of their own, or beside one of another thread, pass untouched. `session.run` is
+    restored at the end, also after an exception (then nothing is written).
 
     Raises:
         BundleError: `out` cannot be written, or a count is out of range, before the block runs; or no step was
@@ -89,6 +90,7 @@ class Tracer:
         self._unseen: frozenset[tuple[str, Channel]] = frozenset()
         self._traced: list[TracedStep] = []
         self._untraced: list[StepTime] = []
+        self._under_way = threading.Lock()
 
     @property
     def is_done(self) -> bool:
@@ -97,7 +99,15 @@ class Tracer:
         return extra >= 0 and (extra >= EXTRA_STEPS or not self._unseen)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Run a step, traced if it is its turn."""
+        """Run a step, traced if it is its turn; TensorFlow traces one at a time."""
+        if not self._under_way.acquire(blocking=False):
+            return self._run(fetches, feed_dict, options, run_metadata)
+        try:
+            return self._run_in_turn(fetches, feed_dict, options, run_metadata)
+        finally:
+            self._under_way.release()
+
+    def _run_in_turn(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         names = _names(fetches)
         if self._fetches is None:
             self._fetches = names

@@ -1,8 +1,11 @@
 """Capturing a live local session; the demo's test captures one on a cluster."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tfwave.bundle.bundle import load_bundle
@@ -48,6 +51,31 @@ def test_the_block_traces_only_its_own_step_and_gives_the_same_results(job, tmp_
     assert len(tracer.bundle().steps) == 2
     assert tracer.bundle().manifest.untraced_core_seconds is None
     assert "run" not in vars(session)
+
+
+def test_a_call_beside_one_of_another_thread_passes_untouched(tmp_path):
+    started, others_ran = Event(), Event()
+
+    def first_waits():
+        if not started.is_set():
+            started.set()
+            assert others_ran.wait(60)
+        return np.float32(1)
+
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        y = tf.numpy_function(first_waits, [], tf.float32, name="y")
+        with (
+            capture_session(session, out=tmp_path / "bundle", steps=1, warmup=0),
+            ThreadPoolExecutor(1) as threads,
+        ):
+            traced = threads.submit(session.run, y)
+            assert started.wait(60)
+            try:
+                assert session.run(y) == 1
+            finally:
+                others_ran.set()
+            assert traced.result() == 1
+    assert len(load_bundle(tmp_path / "bundle").steps) == 1
 
 
 def test_an_exception_in_the_block_restores_the_session_and_writes_nothing(job, tmp_path):
