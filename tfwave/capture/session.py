@@ -63,7 +63,7 @@ def capture_session(
     The first `warmup` calls run untraced, the next `steps` traced, the rest untraced; but until each transfer was
     seen once, up to 8 more are traced, as TensorFlow loses events now and then. Calls with other fetches than the
     first one's, with `options` of their own, or beside one of another thread, pass untouched. `session.run` is
-    restored at the end, also after an exception (then nothing is written).
+    restored at the end, also after an exception (then nothing is written). Blocks may lie in blocks.
 
     Raises:
         BundleError: `out` cannot be written, or a count is out of range, before the block runs; or no step was
@@ -168,11 +168,14 @@ class Tracer:
 def _tracing(session: Any, steps: int, warmup: int) -> Generator[Tracer]:
     check_counts(steps, warmup)
     tracer = Tracer(session, steps, warmup)
+    before = session.__dict__.get("run")
     session.run = tracer.run
     try:
         yield tracer
     finally:
         del session.run
+        if before is not None:
+            session.run = before
 
 
 def _own_graph(graph: Any) -> GraphDef:

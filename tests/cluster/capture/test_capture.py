@@ -53,6 +53,18 @@ def test_the_block_traces_only_its_own_step_and_gives_the_same_results(job, tmp_
     assert "run" not in vars(session)
 
 
+def test_a_capture_within_a_capture_leaves_the_outer_one_as_it_was(job, tmp_path):
+    session, feed, y, _ = job
+    with capture_session(session, out=tmp_path / "outer", steps=3, warmup=0):
+        session.run(y, feed)
+        with capture_session(session, out=tmp_path / "inner", steps=1, warmup=0):
+            session.run(y, feed)
+        for _ in range(2):
+            session.run(y, feed)
+    assert "run" not in vars(session)
+    assert [len(load_bundle(tmp_path / name).steps) for name in ("outer", "inner")] == [3, 1]
+
+
 def test_a_call_beside_one_of_another_thread_passes_untouched(tmp_path):
     started, others_ran = Event(), Event()
 
