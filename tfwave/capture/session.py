@@ -43,7 +43,8 @@ def capture_run(  # noqa: PLR0913
     TensorFlow loses events now and then: until each transfer was seen once, up to 8 more steps are traced.
 
     Raises:
-        BundleError: `out` cannot be written, or a count is out of range: then nothing was run.
+        BundleError: `out` cannot be written, a count is out of range, or it is no plain session, such as a
+            MonitoredSession: then nothing was run.
     """
     check_place(out)
     with _tracing(session, steps, warmup) as tracer:
@@ -66,8 +67,7 @@ def capture_session(
     restored at the end, also after an exception (then nothing is written). Blocks may lie in blocks.
 
     Raises:
-        BundleError: `out` cannot be written, or a count is out of range, before the block runs; or no step was
-            traced in it.
+        BundleError: as `capture_run`, before the block runs; or no step was traced in it.
     """
     check_place(out)
     with _tracing(session, steps, warmup) as tracer:
@@ -80,7 +80,9 @@ class Tracer:
 
     def __init__(self, session: Any, steps: int, warmup: int) -> None:
         """Trace `steps` calls after `warmup` others."""
-        self._session = session
+        self._graph = session.graph
+        self._target = _text(session.sess_str)
+        self._devices = sorted(device.name for device in session.list_devices())
         self._run = session.run
         self._steps = steps
         self._warmup = warmup
@@ -131,8 +133,8 @@ class Tracer:
         bundle = bundle_of(
             self._graphs,
             self._traced,
-            target=_text(self._session.sess_str),
-            devices=sorted(device.name for device in self._session.list_devices()),
+            target=self._target,
+            devices=self._devices,
             fetches=self._fetches or (),
             warmup=self._warmup,
         )
@@ -142,7 +144,7 @@ class Tracer:
 
     def _own_step(self) -> GraphDef | None:
         """The step in the session's graph; None where a fetch is no tensor or node of it."""
-        graph = GraphDef.FromString(self._session.graph.as_graph_def().SerializeToString())
+        graph = GraphDef.FromString(self._graph.as_graph_def().SerializeToString())
         try:
             return step_of(graph, self._fetches or ())
         except GraphError:
@@ -167,6 +169,11 @@ class Tracer:
 @contextmanager
 def _tracing(session: Any, steps: int, warmup: int) -> Generator[Tracer]:
     check_counts(steps, warmup)
+    if not hasattr(session, "list_devices"):
+        raise BundleError(
+            f"{session!r} does not tell its devices: give a tf.compat.v1.Session; that of a MonitoredSession is "
+            "what its hooks get in after_create_session"
+        )
     tracer = Tracer(session, steps, warmup)
     before = session.__dict__.get("run")
     session.run = tracer.run

@@ -65,6 +65,25 @@ def test_a_capture_within_a_capture_leaves_the_outer_one_as_it_was(job, tmp_path
     assert [len(load_bundle(tmp_path / name).steps) for name in ("outer", "inner")] == [3, 1]
 
 
+def test_a_session_may_be_closed_in_the_block(job, tmp_path):
+    session, feed, y, _ = job
+    with capture_session(session, out=tmp_path / "bundle", steps=1, warmup=0):
+        session.run(y, feed)
+        session.close()
+    assert load_bundle(tmp_path / "bundle").manifest.devices == [
+        "/job:localhost/replica:0/task:0/device:CPU:0"
+    ]
+
+
+def test_a_monitored_session_is_refused_before_any_step(tmp_path):
+    with tf.Graph().as_default():
+        y = tf.identity(1.0, name="y")
+        with tf.compat.v1.train.MonitoredSession() as monitored:
+            with pytest.raises(BundleError, match="that of a MonitoredSession is what its hooks get"):
+                capture_run(monitored, y, out=tmp_path / "bundle")
+            assert not list(tmp_path.iterdir())
+
+
 def test_a_call_beside_one_of_another_thread_passes_untouched(tmp_path):
     started, others_ran = Event(), Event()
 
