@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tfwave.bundle.step_stats import TransferRecord, transfer_records
 from tfwave.errors import BundleError
 from tfwave.files import check_inside, read_file, real_path, sha256_of, whole_directory
-from tfwave.graph.names import Channel
+from tfwave.graph.names import Channel, natural_key
 from tfwave.graph.transfer import Transfer, Transfers, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
@@ -256,7 +256,7 @@ _M = TypeVar("_M", bound=Message)
 
 def _load_messages(folder: Path, kind: type[_M]) -> tuple[_M, ...]:
     messages: list[_M] = []
-    for file in sorted(folder.glob("*.pb")):
+    for file in sorted(folder.glob("*.pb"), key=lambda file: natural_key(file.name)):
         try:
             messages.append(kind.FromString(read_file(file)))
         except (DecodeError, OSError) as error:

@@ -12,6 +12,7 @@ from tests.graphs import WORKER
 from tfwave.bundle.bundle import (
     Bundle,
     StepSummary,
+    _load_messages,
     check_place,
     is_bundle,
     load_bundle,
@@ -29,7 +30,7 @@ from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.planner.captured import advise_overlap
 from tfwave.planner.overlap import Overlap
-from tfwave.proto.tensorflow_pb2 import StepStats
+from tfwave.proto.tensorflow_pb2 import DeviceStepStats, StepStats
 
 PULL = Channel(SERVER, WORKER)
 
@@ -96,6 +97,14 @@ def test_the_same_bundle_is_the_same_bytes(saved: Path, tmp_path: Path) -> None:
     save_bundle(load_bundle(saved), tmp_path / "again")
     for file in saved.rglob("*.*"):
         assert (tmp_path / "again" / file.relative_to(saved)).read_bytes() == file.read_bytes()
+
+
+def test_a_thousand_steps_read_back_in_their_order(tmp_path: Path) -> None:
+    names = ["000", "100", "101", "999", "1000", "1001"]
+    steps = tuple(StepStats(dev_stats=[DeviceStepStats(device=name)]) for name in names)
+    for name, step in zip(names, steps, strict=True):
+        (tmp_path / f"{name}.pb").write_bytes(step.SerializeToString())
+    assert _load_messages(tmp_path, StepStats) == steps
 
 
 def test_saving_replaces_an_earlier_bundle(saved: Path) -> None:
