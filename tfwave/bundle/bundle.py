@@ -117,8 +117,11 @@ class Bundle:
 
     @cached_property
     def transfers(self) -> Transfers:
-        """The transfers of the graphs, with the bytes that the traces show (0 where no step shows any)."""
-        sizes = {(r.edge, r.channel): r.bytes for step in self.records for r in step}
+        """The transfers of the graphs, with the most bytes that a trace shows (0 where no step shows any)."""
+        sizes: dict[tuple[str, Channel], int] = {}
+        for record in (r for step in self.records for r in step):
+            arrival = record.edge, record.channel
+            sizes[arrival] = max(record.bytes, sizes.get(arrival, 0))
         found = find_transfers(self.view)
         sized = tuple(replace(t, bytes=sizes.get((t.edge, t.channel), 0)) for t in found.data)
         return Transfers(sized, found.control)

@@ -1,5 +1,6 @@
 """Capture bundles, the costs that they tell, and what is planned from them."""
 
+import copy
 import json
 import os
 from dataclasses import replace
@@ -151,6 +152,28 @@ def test_a_bundle_goes_where_a_link_leads(saved: Path, tmp_path: Path) -> None:
 
 def test_transfers_have_the_bytes_that_were_traced() -> None:
     assert {t.key.node: t.bytes for t in small_bundle().transfers.data} == SIZES
+
+
+def emptied(bundle: Bundle, steps: int) -> Bundle:
+    """The same, but v1 had no bytes in the last `steps`, as what a branch that is not taken would send."""
+    stats = copy.deepcopy(bundle.steps)
+    for step in stats[len(stats) - steps :]:
+        for event in (event for of_device in step.dev_stats for event in of_device.node_stats):
+            if "edge_1_v1" in event.timeline_label:
+                del event.output[:]
+    return Bundle(bundle.manifest, bundle.graphs, stats)
+
+
+def test_a_transfer_has_the_most_bytes_that_were_traced() -> None:
+    assert {t.key.node: t.bytes for t in emptied(small_bundle(), 1).transfers.data} == SIZES
+
+
+def test_a_transfer_that_brought_nothing_takes_what_it_took() -> None:
+    bundle = emptied(small_bundle(), 2)
+    empty = transfer(bundle, "v1")
+    assert empty.bytes == 0
+    assert bundle_costs(bundle).transfer_seconds(empty) == pytest.approx(101e-6)
+    assert "v1" in [t.key.node for order in planned(bundle).orders for t in order.transfers]
 
 
 def test_lost_events_are_counted() -> None:
