@@ -129,7 +129,10 @@ class Tracer:
             BundleError: nothing was.
         """
         if not self._traced:
-            raise BundleError(f"no step was traced: run the session more than {self._warmup} times")
+            raise BundleError(
+                f"no step was traced: run the session more than {self._warmup} times, each time with the fetches "
+                f"of the first, [{', '.join(self._fetches or ())}], and without options"
+            )
         bundle = bundle_of(
             self._graphs,
             self._traced,

@@ -140,6 +140,15 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_step(job, tmp_path
         pytest.fail("the block ran")
 
 
+def test_runs_with_other_fetches_than_the_first_ones_are_an_error_that_names_these(job, tmp_path):
+    session, feed, y, z = job
+    with (
+        pytest.raises(BundleError, match=r"each time with the fetches of the first, \[z:0\], and without"),
+        capture_session(session, out=tmp_path / "bundle", warmup=1),
+    ):
+        _ = [session.run(fetch, feed) for fetch in (z, y, y, y)]
+
+
 def test_counts_out_of_range_are_refused(job, tmp_path):
     session, *_ = job
     with (
