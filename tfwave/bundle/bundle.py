@@ -24,8 +24,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tfwave.bundle.step_stats import TransferRecord, transfer_records
 from tfwave.errors import BundleError
-from tfwave.files import check_inside, read_file, sha256_of, whole_directory
-from tfwave.graph.names import Channel
+from tfwave.files import check_inside, read_file, real_path, sha256_of, whole_directory
+from tfwave.graph.names import Channel, natural_key
 from tfwave.graph.transfer import Transfer, Transfers, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef, StepStats
@@ -117,8 +117,11 @@ class Bundle:
 
     @cached_property
     def transfers(self) -> Transfers:
-        """The transfers of the graphs, with the bytes that the traces show (0 where no step shows any)."""
-        sizes = {(r.edge, r.channel): r.bytes for step in self.records for r in step}
+        """The transfers of the graphs, with the most bytes that a trace shows (0 where no step shows any)."""
+        sizes: dict[tuple[str, Channel], int] = {}
+        for record in (r for step in self.records for r in step):
+            arrival = record.edge, record.channel
+            sizes[arrival] = max(record.bytes, sizes.get(arrival, 0))
         found = find_transfers(self.view)
         sized = tuple(replace(t, bytes=sizes.get((t.edge, t.channel), 0)) for t in found.data)
         return Transfers(sized, found.control)
@@ -148,9 +151,31 @@ def missing_transfers(graphs: Iterable[GraphDef], steps: Iterable[StepStats]) ->
     return [len(expected - traced_arrivals(step)) for step in steps]
 
 
+def check_place(path: str | Path) -> None:
+    """Refuse a place for a bundle, before there is one to write.
+
+    Raises:
+        BundleError: it cannot be written, or holds other files than a bundle's; names it.
+    """
+    place = real_path(Path(path))
+    there = next(p for p in (place, *place.parents) if os.path.exists(p))
+    if not os.path.isdir(there):
+        raise BundleError(f"cannot write '{path}': '{there}' is a file, and a bundle needs a directory")
+    if there == place and any(place.iterdir()) and not is_bundle(place):
+        raise BundleError(f"'{path}' is a directory with other files, not a bundle: choose another name")
+    folder = place.parent if there == place else there
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BundleError(f"cannot write '{path}': nothing can be made in '{folder}'")
+
+
 def save_bundle(bundle: Bundle, path: str | Path) -> None:
-    """Write a bundle directory, whole or not at all."""
-    with whole_directory(Path(path)) as target:
+    """Write a bundle directory, whole or not at all; an earlier bundle is replaced.
+
+    Raises:
+        TfwaveError: as `check_place`, or it could not be written after all.
+    """
+    check_place(path)
+    with whole_directory(real_path(Path(path))) as target:
         _save_messages(target / "graphs", bundle.graphs)
         _save_messages(target / "steps", bundle.steps)
         if bundle.own is not None:
@@ -234,7 +259,7 @@ _M = TypeVar("_M", bound=Message)
 
 def _load_messages(folder: Path, kind: type[_M]) -> tuple[_M, ...]:
     messages: list[_M] = []
-    for file in sorted(folder.glob("*.pb")):
+    for file in sorted(folder.glob("*.pb"), key=lambda file: natural_key(file.name)):
         try:
             messages.append(kind.FromString(read_file(file)))
         except (DecodeError, OSError) as error:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfwave.bundle.bundle import Bundle, is_bundle, load_bundle, save_bundle
+from tfwave.bundle.bundle import Bundle, load_bundle, save_bundle
 from tfwave.errors import BundleError
 from tfwave.files import overlap
 from tfwave.graph.item import GraphItem
@@ -45,8 +45,6 @@ class BundleGraphs:
             raise BundleError(
                 f"'{out}' is, or lies within, the bundle that was read, '{self.path}': choose another place"
             )
-        if os.path.isdir(target) and any(target.iterdir()) and not is_bundle(target):
-            raise BundleError(f"'{out}' is a directory with other files, not a bundle: choose another name")
         for item in items:
             check_serializable(item.graph, out)
         save_bundle(replace(self.bundle, graphs=tuple(item.graph for item in items)), target)

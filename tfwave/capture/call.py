@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tfwave.bundle.bundle import Bundle, save_bundle
+from tfwave.bundle.bundle import Bundle, check_place, save_bundle
 from tfwave.capture.memory.told import told_bundle
 from tfwave.capture.timed import DEFAULT_STEPS, DEFAULT_WARMUP, StepTime, check_counts, timed
 from tfwave.errors import BundleError
@@ -31,6 +31,7 @@ def capture_function(
             or the step is no `tf.function`, or does not run as one graph on one CPU.
         EnforcerError: the CPU's pool has no limit, or the process is being profiled.
     """
+    check_place(out)
     bundle = traced_function(step, *batch, steps=steps, warmup=warmup)
     save_bundle(bundle, out)
     return bundle

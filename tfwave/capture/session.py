@@ -1,13 +1,14 @@
 """Capturing steps of a live `tf.compat.v1.Session`, local or on a cluster."""
 
 import importlib
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfwave.bundle.bundle import Bundle, expected_arrivals, save_bundle, traced_arrivals
+from tfwave.bundle.bundle import Bundle, check_place, expected_arrivals, save_bundle, traced_arrivals
 from tfwave.capture.timed import (
     DEFAULT_STEPS,
     DEFAULT_WARMUP,
@@ -42,8 +43,10 @@ def capture_run(  # noqa: PLR0913
     TensorFlow loses events now and then: until each transfer was seen once, up to 8 more steps are traced.
 
     Raises:
-        BundleError: `out` cannot be written, or a count is out of range.
+        BundleError: `out` cannot be written, a count is out of range, or it is no plain session, such as a
+            MonitoredSession: then nothing was run.
     """
+    check_place(out)
     with _tracing(session, steps, warmup) as tracer:
         while not tracer.is_done:
             session.run(fetches, feed_dict)
@@ -60,12 +63,13 @@ def capture_session(
 
     The first `warmup` calls run untraced, the next `steps` traced, the rest untraced; but until each transfer was
     seen once, up to 8 more are traced, as TensorFlow loses events now and then. Calls with other fetches than the
-    first one's, or with `options` of their own, pass untouched. `session.run` is restored at the end, also after an
-    exception (then nothing is written).
+    first one's, with `options` of their own, or beside one of another thread, pass untouched. `session.run` is
+    restored at the end, also after an exception (then nothing is written). Blocks may lie in blocks.
 
     Raises:
-        BundleError: no step was traced, or `out` cannot be written.
+        BundleError: as `capture_run`, before the block runs; or no step was traced in it.
     """
+    check_place(out)
     with _tracing(session, steps, warmup) as tracer:
         yield tracer
     save_bundle(tracer.bundle(), out)
@@ -76,7 +80,9 @@ class Tracer:
 
     def __init__(self, session: Any, steps: int, warmup: int) -> None:
         """Trace `steps` calls after `warmup` others."""
-        self._session = session
+        self._graph = session.graph
+        self._target = _text(session.sess_str)
+        self._devices = sorted(device.name for device in session.list_devices())
         self._run = session.run
         self._steps = steps
         self._warmup = warmup
@@ -86,6 +92,7 @@ class Tracer:
         self._unseen: frozenset[tuple[str, Channel]] = frozenset()
         self._traced: list[TracedStep] = []
         self._untraced: list[StepTime] = []
+        self._under_way = threading.Lock()
 
     @property
     def is_done(self) -> bool:
@@ -94,7 +101,15 @@ class Tracer:
         return extra >= 0 and (extra >= EXTRA_STEPS or not self._unseen)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Run a step, traced if it is its turn."""
+        """Run a step, traced if it is its turn; TensorFlow traces one at a time."""
+        if not self._under_way.acquire(blocking=False):
+            return self._run(fetches, feed_dict, options, run_metadata)
+        try:
+            return self._run_in_turn(fetches, feed_dict, options, run_metadata)
+        finally:
+            self._under_way.release()
+
+    def _run_in_turn(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         names = _names(fetches)
         if self._fetches is None:
             self._fetches = names
@@ -114,12 +129,15 @@ class Tracer:
             BundleError: nothing was.
         """
         if not self._traced:
-            raise BundleError(f"no step was traced: run the session more than {self._warmup} times")
+            raise BundleError(
+                f"no step was traced: run the session more than {self._warmup} times, each time with the fetches "
+                f"of the first, [{', '.join(self._fetches or ())}], and without options"
+            )
         bundle = bundle_of(
             self._graphs,
             self._traced,
-            target=_text(self._session.sess_str),
-            devices=sorted(device.name for device in self._session.list_devices()),
+            target=self._target,
+            devices=self._devices,
             fetches=self._fetches or (),
             warmup=self._warmup,
         )
@@ -129,7 +147,7 @@ class Tracer:
 
     def _own_step(self) -> GraphDef | None:
         """The step in the session's graph; None where a fetch is no tensor or node of it."""
-        graph = GraphDef.FromString(self._session.graph.as_graph_def().SerializeToString())
+        graph = GraphDef.FromString(self._graph.as_graph_def().SerializeToString())
         try:
             return step_of(graph, self._fetches or ())
         except GraphError:
@@ -154,12 +172,20 @@ class Tracer:
 @contextmanager
 def _tracing(session: Any, steps: int, warmup: int) -> Generator[Tracer]:
     check_counts(steps, warmup)
+    if not hasattr(session, "list_devices"):
+        raise BundleError(
+            f"{session!r} does not tell its devices: give a tf.compat.v1.Session; that of a MonitoredSession is "
+            "what its hooks get in after_create_session"
+        )
     tracer = Tracer(session, steps, warmup)
+    before = session.__dict__.get("run")
     session.run = tracer.run
     try:
         yield tracer
     finally:
         del session.run
+        if before is not None:
+            session.run = before
 
 
 def _own_graph(graph: Any) -> GraphDef:

@@ -16,6 +16,7 @@ from tfwave.proto.tensorflow_pb2 import GraphDef
 
 STANDARD_INPUT = "-"
 _PART = 2**20
+_TEXT_BEGINS = (b"node", b"versions", b"library", b"#", b"version")
 
 
 def load_graph(source: str | Path) -> GraphItem:
@@ -77,7 +78,7 @@ def decode_graph(data: bytes, name: str) -> tuple[GraphDef, bool]:
 
 
 def _parse_text(data: bytes, name: str) -> GraphDef | None:
-    if not data.lstrip().startswith((b"node", b"versions", b"library", b"#", b"version")):
+    if not data.lstrip().startswith(_TEXT_BEGINS):
         return None
     try:
         graph = text_format.Parse(data.decode(), GraphDef())
@@ -105,9 +106,19 @@ def _parse_binary(data: bytes, name: str) -> GraphDef:
         graph = GraphDef.FromString(data)
     except DecodeError as error:
         raise GraphError(
-            f"'{name}' is not a GraphDef (truncated, another format, or deeper than {DEEPEST} messages): "
+            f"'{name}' is not a GraphDef ({_what_is_wrong(data)}): "
             "expected the bytes of graph_def.SerializeToString() or its text form"
         ) from error
     if not all(node.name and node.op for node in graph.node):
         raise GraphError(f"'{name}' is not a GraphDef: it holds nodes without a name or an op")
     return graph
+
+
+def _what_is_wrong(data: bytes) -> str:
+    """With the bytes of no graph; of its text form, where."""
+    if data.lstrip().startswith(_TEXT_BEGINS):
+        try:
+            text_format.Parse(data.decode(errors="replace"), GraphDef())
+        except text_format.ParseError as error:
+            return f"its text form breaks at line {error.GetLine()}, column {error.GetColumn()}"
+    return f"truncated, another format, or deeper than {DEEPEST} messages"

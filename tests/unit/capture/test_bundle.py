@@ -1,6 +1,8 @@
 """Capture bundles, the costs that they tell, and what is planned from them."""
 
+import copy
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from tests.graphs import WORKER
 from tfwave.bundle.bundle import (
     Bundle,
     StepSummary,
+    _load_messages,
+    check_place,
     is_bundle,
     load_bundle,
     missing_transfers,
@@ -27,7 +31,7 @@ from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.planner.captured import advise_overlap
 from tfwave.planner.overlap import Overlap
-from tfwave.proto.tensorflow_pb2 import StepStats
+from tfwave.proto.tensorflow_pb2 import DeviceStepStats, StepStats
 
 PULL = Channel(SERVER, WORKER)
 
@@ -96,6 +100,14 @@ def test_the_same_bundle_is_the_same_bytes(saved: Path, tmp_path: Path) -> None:
         assert (tmp_path / "again" / file.relative_to(saved)).read_bytes() == file.read_bytes()
 
 
+def test_a_thousand_steps_read_back_in_their_order(tmp_path: Path) -> None:
+    names = ["000", "100", "101", "999", "1000", "1001"]
+    steps = tuple(StepStats(dev_stats=[DeviceStepStats(device=name)]) for name in names)
+    for name, step in zip(names, steps, strict=True):
+        (tmp_path / f"{name}.pb").write_bytes(step.SerializeToString())
+    assert _load_messages(tmp_path, StepStats) == steps
+
+
 def test_saving_replaces_an_earlier_bundle(saved: Path) -> None:
     (saved / "stray").write_text("old")
     save_bundle(small_bundle(), saved)
@@ -103,8 +115,65 @@ def test_saving_replaces_an_earlier_bundle(saved: Path) -> None:
     assert [p.name for p in saved.parent.iterdir()] == ["bundle"]
 
 
+def test_a_directory_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("all of it")
+    with pytest.raises(BundleError, match=f"'{tmp_path}' is a directory with other files, not a bundle"):
+        save_bundle(small_bundle(), tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("name", ["file", "file/bundle", "file/deep/bundle"])
+def test_a_place_that_cannot_be_written_is_refused_before_there_is_a_bundle(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(
+        BundleError, match=f"cannot write '{tmp_path / name}': '{tmp_path / 'file'}' is a file"
+    ):
+        check_place(tmp_path / name)
+
+
+def test_a_place_in_a_directory_of_others_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda folder, _: folder != tmp_path)
+    for name in ("new", "deep/new"):
+        with pytest.raises(BundleError, match=f"nothing can be made in '{tmp_path}'"):
+            check_place(tmp_path / name)
+
+
+def test_a_bundle_goes_where_a_link_leads(saved: Path, tmp_path: Path) -> None:
+    link = tmp_path / "latest"
+    link.symlink_to(saved)
+    (saved / "stray").write_text("old")
+    save_bundle(small_bundle(), link)
+    assert link.is_symlink()
+    assert not (saved / "stray").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bundle", "latest"]
+
+
 def test_transfers_have_the_bytes_that_were_traced() -> None:
     assert {t.key.node: t.bytes for t in small_bundle().transfers.data} == SIZES
+
+
+def emptied(bundle: Bundle, steps: int) -> Bundle:
+    """The same, but v1 had no bytes in the last `steps`, as what a branch that is not taken would send."""
+    stats = copy.deepcopy(bundle.steps)
+    for step in stats[len(stats) - steps :]:
+        for event in (event for of_device in step.dev_stats for event in of_device.node_stats):
+            if "edge_1_v1" in event.timeline_label:
+                del event.output[:]
+    return Bundle(bundle.manifest, bundle.graphs, stats)
+
+
+def test_a_transfer_has_the_most_bytes_that_were_traced() -> None:
+    assert {t.key.node: t.bytes for t in emptied(small_bundle(), 1).transfers.data} == SIZES
+
+
+def test_a_transfer_that_brought_nothing_takes_what_it_took() -> None:
+    bundle = emptied(small_bundle(), 2)
+    empty = transfer(bundle, "v1")
+    assert empty.bytes == 0
+    assert bundle_costs(bundle).transfer_seconds(empty) == pytest.approx(101e-6)
+    assert "v1" in [t.key.node for order in planned(bundle).orders for t in order.transfers]
 
 
 def test_lost_events_are_counted() -> None:

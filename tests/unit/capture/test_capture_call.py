@@ -1,10 +1,12 @@
 """The trace of a function's step, told as that of a session's; and which functions have none."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.memory_steps import DEVICE, bundle_of, graph
 from tfwave.bundle.memory import CapturedMemory, captured_memory
-from tfwave.capture.call import _on_one_cpu
+from tfwave.capture.call import _on_one_cpu, capture_function
 from tfwave.capture.memory.told import step_stats
 from tfwave.capture.memory.traced import traced_memory
 from tfwave.errors import BundleError
@@ -142,3 +144,9 @@ def test_a_step_on_other_devices_is_refused(device: str, message: str) -> None:
         node.device = device
     with pytest.raises(BundleError, match=message):
         _on_one_cpu([other] if "GPU" in device else [GRAPH, other])
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_step_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BundleError, match="is a file, and a bundle needs a directory"):
+        capture_function(None, out=tmp_path / "file")

@@ -113,3 +113,9 @@ def test_missing_files_and_directories_are_named(tmp_path: Path) -> None:
         load_graph(tmp_path / "gone.pb")
     with pytest.raises(GraphError, match=f"'{tmp_path}': Is a directory"):
         load_graph(tmp_path)
+
+
+def test_text_that_breaks_is_told_where() -> None:
+    text = b'node {\n  name: "a"\n  op: "NoOp"\n  inputs: "b"\n}\n'
+    with pytest.raises(GraphError, match=r"'g\.pbtxt' .*its text form breaks at line 4, column 3"):
+        parse_graph(text, "g.pbtxt")
