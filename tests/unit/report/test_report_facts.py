@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.bundles import SIZES, small_bundle
 from tests.unit.cli.test_fit_cli import MIB, training
 from tests.unit.conftest import Command
+from tests.unit.plan.test_plan import small_plan
 from tests.unit.reports import PULLS, RANKS, SECONDS, run_on_disk, with_ops
 from tfwave.bundle.bundle import save_bundle
 from tfwave.errors import BundleError, PlanError
@@ -240,6 +241,13 @@ def test_plans_are_put_together_and_say_what_to_set(tmp_path: Path) -> None:
         ("placement", "server 0", "", "v1"),
         ("placement", "server 1", "", "v2"),
     ]
+
+
+def test_a_plan_without_times_promises_nothing(tmp_path: Path) -> None:
+    save_plan(small_plan("tic"), tmp_path / "plan.json")
+    facts = gather(read_given([tmp_path / "plan.json"]))
+    assert facts.answers[0].text == "Not known: the plan was made without times, and nothing was measured."
+    assert facts.figures == ()
 
 
 def test_memory_is_shown_as_captured_and_as_planned(tfwave: Command, tmp_path: Path) -> None:
