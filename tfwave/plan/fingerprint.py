@@ -3,15 +3,16 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tfwave.graph.marks import PREFIX
 from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
-from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef
+from tfwave.proto.tensorflow_pb2 import AttrValue, NameAttrList, NodeDef
 
 _INCARNATION = "send_device_incarnation"
 _NUMBERED = frozenset({"_gradient_op_type", "_user_specified_name"})
+_PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 _NUMBER = re.compile(r"_\d+$")
 _DIGEST_BYTES = 2
 
@@ -41,7 +42,8 @@ def graph_print(view: GraphView) -> GraphPrint:
     """Take the print of a graph: equal under node reordering and in every run of one program.
 
     1. What differs from run to run is left out: device incarnations; the numbers that TensorFlow gives to custom
-       gradients, to what a trace captures, and to the functions that a node calls; and of which it was made.
+       gradients, to what a trace captures, to functions of Python, and to those that a node calls; and of which it
+       was made.
     2. So are the notes of tfwave.
     """
     digests = [_digest(view.nodes[i]) for i in nodes_by_name(view)]
@@ -86,7 +88,9 @@ def _digest(node: NodeDef) -> bytes:
 def _differs_by_run(op: str, attr: str, value: AttrValue) -> bool:
     if attr == _INCARNATION:
         return op in SEND_OPS or op in RECV_OPS
-    return attr in _NUMBERED or attr.startswith(PREFIX) or value.HasField("func")
+    if attr == "token":
+        return op in _PYTHON_OPS
+    return attr in _NUMBERED or attr.startswith(PREFIX) or bool(_called(value))
 
 
 def _without(node: NodeDef, volatile: Iterable[str]) -> NodeDef:
@@ -95,8 +99,16 @@ def _without(node: NodeDef, volatile: Iterable[str]) -> NodeDef:
     copy.CopyFrom(node)
     copy.ClearField("experimental_debug_info")
     for name in volatile:
-        if node.attr[name].HasField("func"):
-            copy.attr[name].func.name = _NUMBER.sub("", node.attr[name].func.name)
-        else:
+        functions = _called(copy.attr[name])
+        for function in functions:
+            function.name = _NUMBER.sub("", function.name)
+        if not functions:
             del copy.attr[name]
     return copy
+
+
+def _called(value: AttrValue) -> Sequence[NameAttrList]:
+    """The functions that an attribute names: one, or the branches of a Case."""
+    if value.HasField("func"):
+        return [value.func]
+    return value.list.func if value.HasField("list") else ()

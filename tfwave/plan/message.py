@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 from google.protobuf import json_format
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tfwave.cost.model import CostSource
 from tfwave.errors import PlanError
@@ -62,8 +61,10 @@ def from_proto(message: plan_pb2.Plan) -> Plan:
         PlanError: it breaks a plan's rules, or holds what this tfwave does not know.
     """
     check_version(message.version)
-    if len(UnknownFieldSet(message)):
-        raise PlanError("it has sections that this tfwave does not know: a later one made it, use that")
+    if _has_unknown(message):
+        raise PlanError(
+            "it has sections, or parts of them, that this tfwave does not know: a later one made it, use that"
+        )
     predicted = message.predicted
     return Plan(
         policy=message.policy,
@@ -78,6 +79,14 @@ def from_proto(message: plan_pb2.Plan) -> Plan:
         layers=layers_of(message.layers) if message.HasField("layers") else None,
         embeddings=embeddings_of(message.embeddings) if message.HasField("embeddings") else None,
     )
+
+
+def _has_unknown(message: plan_pb2.Plan) -> bool:
+    """Has it fields that its format does not know, at any depth?"""
+    known = plan_pb2.Plan()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    return known.ByteSize() != message.ByteSize()
 
 
 def _order_dict(plan: Plan) -> dict[str, Any]:

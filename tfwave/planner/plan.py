@@ -19,6 +19,7 @@ from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
 from tfwave.planner.forecast import Forecast, forecast
+from tfwave.planner.tangles import untangled
 from tfwave.planner.verdict import judge
 from tfwave.planner.workers import pulling_devices
 from tfwave.sim.makespan import makespan
@@ -67,7 +68,8 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], network: Network, 
         devices copy from each other has none either.
 
     One order is of all devices of a task. Each channel keeps its own part of it; which of two channels sends first,
-    such as those to two devices of one worker, is not ordered.
+    such as those to two devices of one worker, is not ordered. Where orders of tasks would wait for each other,
+    some transfers go before their turn (`untangled`).
 
     The predicted figures are those of the slowest task; those of the step are of all tasks together.
 
@@ -104,7 +106,8 @@ def choose_orders(
     if request.device is None and _overlaps(transfers, upstream, pulling):
         urgent = _by_priority(by_urgency(view, transfers, costs))
         return ChosenOrders(URGENCY, urgent, (tuple(transfers),))
-    chosen = [order_of(view, arriving, costs) for arriving in _by_task(transfers, pulling, request.device)]
+    alone = [order_of(view, arriving, costs) for arriving in _by_task(transfers, pulling, request.device)]
+    chosen = untangled(alone, transfers, upstream)
     return ChosenOrders(
         request.policy,
         tuple(channel for order in chosen for channel in _per_channel(order)),

@@ -14,6 +14,9 @@ from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.plan.plan import Plan
 from tfwave.planner.plan import PlanRequest, make_plan
 
+_TIMED = frozenset({"tac", "search", "exact"})
+"""The policies that order by what ops and transfers take: without times all orders are alike to them."""
+
 
 def plan_graph(item: GraphItem, view: GraphView, policy: str, costs: str | Path | None = None) -> Plan:
     """Order the transfers of a graph, cut or not; `view` is that of the item, `costs` a file as `load_costs` reads.
@@ -44,12 +47,12 @@ def untraced_network(view: GraphView, policy: str, costs: str | Path | None) -> 
 
     Raises:
         CostError: as `load_costs`.
-        MissingCost: no file, and the policy is none without times.
+        MissingCost: no file, and the policy is none without times: "tac", "search" or "exact".
     """
     if costs is not None:
         return Network(load_costs(Path(costs), view))
-    if policy == "tac":
+    if policy in _TIMED:
         raise MissingCost(
-            "the policy 'tac' needs times: give --costs FILE or a capture bundle, or choose the policy 'tic'"
+            f"the policy '{policy}' needs times: give --costs FILE or a capture bundle, or choose the policy 'tic'"
         )
     return Network(uniform_costs(view))

@@ -17,7 +17,10 @@ _NEAR = 0.02
 
 @dataclass(frozen=True)
 class Verdict:
-    """The expected gain, a share of the unordered step, with its interval; and what it means, in words."""
+    """The expected gain, a share of the unordered step, with its interval; and what it means, in words.
+
+    Below zero it is a loss: the order makes a step longer.
+    """
 
     low: float
     gain: float
@@ -36,7 +39,9 @@ def judge(found: Forecast) -> Verdict:
     gain = found.gain
     high = found.gain_over(max(found.unordered)) + MODEL_ERROR
     if found.served > SATURATED:
-        low, gain = min(low, 0.0) - MODEL_ERROR, 0.0
+        low, gain = min(low, 0.0) - MODEL_ERROR, min(gain, 0.0)
+    if high < 0:
+        return Verdict(low, gain, high, f"loss expected: {-gain:.0%} of the step ({-high:.0%} to {-low:.0%})")
     if low > 0:
         return Verdict(low, gain, high, f"gain expected: {gain:.0%} of the step ({low:.0%} to {high:.0%})")
     return Verdict(low, gain, high, f"no gain expected: {_why(found)}")

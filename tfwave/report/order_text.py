@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tfwave.cost.uniform import UNIFORM
 from tfwave.graph.names import short_channel
 from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words
@@ -13,8 +14,11 @@ def order_text(plan: Plan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    yield f"policy {plan.policy}; {plan.predicted.verdict}"
+    verdict = "what to expect is not known" if plan.costs == UNIFORM else plan.predicted.verdict
+    yield f"policy {plan.policy}; {verdict}"
     for order in plan.orders:
         yield f"\n**{short_channel(str(order.channel))}**\n\n| rank | transfer | bytes |\n|---|---|---|"
         ranked = sorted(order.transfers, key=lambda transfer: transfer.rank)
-        yield from (f"| {t.rank} | `{t.node}` | {in_words(t.bytes)} |" for t in ranked)
+        yield from (
+            f"| {t.rank} | `{t.node}` | {in_words(t.bytes) if t.bytes else 'unknown'} |" for t in ranked
+        )

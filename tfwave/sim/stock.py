@@ -1,7 +1,8 @@
 """Stock TensorFlow's order: of what is ready when a channel is idle, any transfer leaves, another in each step."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from random import Random
 
 from tfwave.graph.names import Channel, TransferKey
@@ -22,22 +23,30 @@ def stock_ranks(
     """Ranks for the transfers, for each of some steps; the same each time.
 
     Case 1: steps were seen, in more than one order: theirs. What a trace lost comes last.
-    Case 2: none, or something kept them in one order: random ranks.
+    Case 2: none, or something kept what was traced of them in one order: random ranks.
 
     Args:
         transfers: all that have a rank.
         seen: when the sender had each, of some steps.
     """
-    orders = [tuple(_by_time(transfers, step)) for step in seen]
-    if len(set(orders)) > 1:
-        return [_ranks(order) for order in orders]  # 1
+    told = [step for step in seen if step]
+    if any(_differ(transfers, one, other) for one, other in pairwise(told)):
+        return [_ranks(_by_time(transfers, step)) for step in told]  # 1
     steps = [list(range(len(transfers))) for _ in range(_STEPS)]  # 2
     for seed, ranks in enumerate(steps):
         Random(seed).shuffle(ranks)  # noqa: S311
     return steps
 
 
-def _by_time(transfers: Sequence[Transfer], step: Mapping[TransferKey, float]) -> Iterable[int]:
+def _differ(
+    transfers: Sequence[Transfer], one: Mapping[TransferKey, float], other: Mapping[TransferKey, float]
+) -> bool:
+    """Whether what both steps were seen to send had another order in each."""
+    both = [transfer for transfer in transfers if transfer.key in one and transfer.key in other]
+    return _by_time(both, one) != _by_time(both, other)
+
+
+def _by_time(transfers: Sequence[Transfer], step: Mapping[TransferKey, float]) -> list[int]:
     times = [step.get(transfer.key, math.inf) for transfer in transfers]
     return sorted(range(len(times)), key=times.__getitem__)
 

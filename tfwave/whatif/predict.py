@@ -9,6 +9,7 @@ from tfwave.errors import PlanError
 from tfwave.graph.transfer import Transfer
 from tfwave.order.bounds import Floor
 from tfwave.plan.discipline import Discipline
+from tfwave.plan.given import order_of
 from tfwave.plan.match import check_match
 from tfwave.plan.plan import ChannelOrder, Plan
 from tfwave.planner.plan import PlanRequest, choose_orders
@@ -66,7 +67,7 @@ def predict(subject: Subject, change: Change, orders: Plan | PlanRequest) -> Pre
     The orders of one worker are those of its copies.
 
     Raises:
-        PlanError: the plan is for another graph, or for other servers.
+        PlanError: the plan is for another graph, or for other servers, or orders nothing.
         GraphError: nothing to order, no variable to deal, or no worker to copy.
         MissingCost: no transfer has a known cost; names one.
     """
@@ -124,7 +125,7 @@ def _chosen(
     if isinstance(orders, PlanRequest):
         chosen = choose_orders(dealt.view, dealt.transfers.data, costs, orders)
         return chosen.policy, chosen.orders
-    check_match(orders, captured.view, captured.transfers)
+    check_match(order_of(orders), captured.view, captured.transfers)
     if dealt is not captured:
         raise PlanError("--plan orders what the servers hold now: leave it out, or what deals them anew")
     return orders.policy, orders.orders

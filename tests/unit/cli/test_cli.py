@@ -128,8 +128,10 @@ def test_seeds_choose_among_random_orders(tfwave: Command, graph: Path) -> None:
     assert tfwave("plan", graph, "--policy", "random", "--seed", 7, "--json").out in orders
 
 
-def test_tac_needs_costs(tfwave: Command, graph: Path) -> None:
-    refused(tfwave("plan", graph), "'tac' needs times", "--costs FILE", "choose the policy 'tic'")
+@pytest.mark.parametrize("policy", ["tac", "search", "exact"])
+def test_an_order_by_times_needs_costs(tfwave: Command, graph: Path, policy: str) -> None:
+    ran = tfwave("plan", graph, "--policy", policy)
+    refused(ran, f"'{policy}' needs times", "--costs FILE", "choose the policy 'tic'")
 
 
 def test_a_missing_cost_names_the_node_and_may_be_estimated(

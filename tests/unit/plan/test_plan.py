@@ -246,6 +246,32 @@ def test_numbers_of_custom_gradients_and_functions_are_no_part_of_the_fingerprin
     assert fingerprint(7, "__inference_body_12") != fingerprint(7, "__inference_cond_12")
 
 
+def test_numbers_of_branches_are_no_part_of_the_fingerprint() -> None:
+    """Those of a tf.switch_case; which functions they are does count."""
+
+    def fingerprint(*branches: str) -> str:
+        job = small_job()
+        node = job.partitions[WORKER].node[1]
+        for name in branches:
+            node.attr["branches"].list.func.add(name=name)
+        return graph_print(view_of(job)).fingerprint
+
+    assert fingerprint("branch0_7", "branch1_8") == fingerprint("branch0_12", "branch1_13")
+    assert fingerprint("branch0_7", "branch1_8") != fingerprint("branch1_8", "branch0_7")
+
+
+def test_numbers_of_functions_of_python_are_no_part_of_the_fingerprint() -> None:
+    def fingerprint(op: str, token: bytes) -> str:
+        job = small_job()
+        node = job.partitions[WORKER].node[1]
+        node.op = op
+        node.attr["token"].s = token
+        return graph_print(view_of(job)).fingerprint
+
+    assert fingerprint("PyFunc", b"pyfunc_1") == fingerprint("PyFunc", b"pyfunc_2")
+    assert fingerprint("Other", b"pyfunc_1") != fingerprint("Other", b"pyfunc_2")
+
+
 def test_the_incarnation_of_any_other_op_counts() -> None:
     job = small_job()
     job.partitions[WORKER].node[1].attr["send_device_incarnation"].i = 1

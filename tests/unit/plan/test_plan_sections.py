@@ -163,8 +163,15 @@ def test_a_plan_of_version_2_still_loads(tmp_path: Path) -> None:
 
 def test_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
     message = plan_pb2.Plan.FromString(to_proto(full_plan()).SerializeToString() + b"\x9a\x06\x01x")
-    with pytest.raises(PlanError, match="has sections that this tfwave does not know"):
+    with pytest.raises(PlanError, match="has sections, or parts of them, that this tfwave does not know"):
         from_proto(message)
+
+
+def test_a_part_of_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
+    message = to_proto(full_plan())
+    message.groups.jobs[0].ParseFromString(message.groups.jobs[0].SerializeToString() + b"\x9a\x06\x01x")
+    with pytest.raises(PlanError, match="a later one made it, use that"):
+        from_proto(plan_pb2.Plan.FromString(message.SerializeToString()))
 
 
 @pytest.mark.parametrize(

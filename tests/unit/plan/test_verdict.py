@@ -41,6 +41,15 @@ def test_what_may_be_lost_is_no_gain() -> None:
     assert said.text == "no gain expected: the order saves 2.0% of the step, less than forecasts are off"
 
 
+@pytest.mark.parametrize("served", [0.0, 0.9])
+def test_an_order_that_makes_steps_longer_is_said_to(served: float) -> None:
+    """Whatever would make a gain small, and whoever else keeps a card busy."""
+    said = judge(replace(forecast_of(1.2, 0.9, 1.0, 1.1, wire=0.06, bound=1.0), served_seconds=served))
+    assert not said.is_gain
+    assert said.low < said.gain < said.high < 0
+    assert said.text.startswith("loss expected: 20% of the step (6% to ")
+
+
 def test_an_idle_link_is_the_reason() -> None:
     said = judge(forecast_of(1.0, 1.0, wire=0.06))
     assert said.text == "no gain expected: the link is idle 94% of the step"

@@ -3,6 +3,7 @@
 import re
 
 from tests.bundles import small_bundle
+from tests.unit.plan.test_plan import small_plan
 from tfwave.planner.captured import plan_bundle
 from tfwave.report.order_text import order_text
 
@@ -20,3 +21,9 @@ def test_it_says_what_to_expect_and_how_much_goes_where() -> None:
     assert text.startswith(f"policy tic; {plan_bundle(small_bundle(), 'tic').predicted.verdict}\n")
     assert "\n**ps:0/CPU:0 -> worker:0/CPU:0**\n" in text
     assert "| 100 bytes |" in text
+
+
+def test_without_times_and_sizes_nothing_is_promised() -> None:
+    text = order_text(small_plan("tic"))
+    assert text.startswith("policy tic; what to expect is not known\n")
+    assert "| 0 | `recv4` | unknown |" in text

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from tests.bundles import SIZES, small_bundle
 from tests.unit.cli.test_fit_cli import MIB, training
 from tests.unit.conftest import Command
+from tests.unit.plan.test_plan import small_plan
 from tests.unit.reports import PULLS, RANKS, SECONDS, run_on_disk, with_ops
 from tfwave.bundle.bundle import save_bundle
 from tfwave.errors import BundleError, PlanError
 from tfwave.plan.discipline import Discipline
-from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.fingerprint import NO_GRAPH, graph_print
 from tfwave.plan.groups import UNKNOWN_SHARE, GroupedJob, Groups, NodeGroup, PlannedJob, Turn
 from tfwave.plan.io import load_plan, save_plan
 from tfwave.plan.placement import Placement
@@ -242,6 +243,13 @@ def test_plans_are_put_together_and_say_what_to_set(tmp_path: Path) -> None:
     ]
 
 
+def test_a_plan_without_times_promises_nothing(tmp_path: Path) -> None:
+    save_plan(small_plan("tic"), tmp_path / "plan.json")
+    facts = gather(read_given([tmp_path / "plan.json"]))
+    assert facts.answers[0].text == "Not known: the plan was made without times, and nothing was measured."
+    assert facts.figures == ()
+
+
 def test_memory_is_shown_as_captured_and_as_planned(tfwave: Command, tmp_path: Path) -> None:
     save_bundle(training(8), tmp_path / "b")
     assert tfwave("fit", tmp_path / "b", "--memory", "34MiB", "-o", tmp_path / "p.json").code == 0
@@ -263,7 +271,9 @@ def test_groups_are_marked_where_their_ops_ran() -> None:
     ops = ("read", "x", "a", "b", "mask", "loss", "dloss", "db", "da", "g", "update")
     halves = tuple(NodeGroup(own, 0, 1, 4, 8) for own in (ops[:6], ops[6:]))
     job = PlannedJob(GroupedJob("j", halves, 0, None, UNKNOWN_SHARE), graph_print(bundle.view))
-    plan = Plan(groups=Groups(2**30, (job,), ((Turn("j", 0),), (Turn("j", 1),)), 8, 1.0, 1.5))
+    larger = PlannedJob(GroupedJob("i", (NodeGroup(ops, 0, 1, 4, 8),), 0, None, UNKNOWN_SHARE), NO_GRAPH)
+    slots = ((Turn("i", 0), Turn("j", 0)), (Turn("j", 1),))
+    plan = Plan(groups=Groups(2**30, (larger, job), slots, 8, 1.0, 1.5))
     found = section(gather(Given(("b",), {"captured": bundle}, plan)), "memory").chart["views"][0]["marks"]
     assert list(found) == [
         {"name": "group 0", "begin": 0.0, "end": 0.045},

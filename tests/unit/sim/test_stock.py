@@ -15,7 +15,13 @@ def test_steps_that_were_seen_are_gone_by() -> None:
 
 
 def test_what_a_trace_lost_comes_last() -> None:
-    assert stock_ranks([A, B, C], [{C.key: 0.2}, {B.key: 0.2}]) == [[1, 2, 0], [1, 0, 2]]
+    seen = [{A.key: 0.2, C.key: 0.1}, {A.key: 0.1, C.key: 0.2}, {B.key: 0.1}]
+    assert stock_ranks([A, B, C], seen) == [[1, 2, 0], [0, 2, 1], [1, 0, 2]]
+
+
+def test_a_step_of_which_a_trace_lost_all_tells_of_no_order() -> None:
+    seen = [{A.key: 0.1, B.key: 0.2, C.key: 0.3}, {}, {A.key: 0.3, B.key: 0.2, C.key: 0.1}]
+    assert stock_ranks([A, B, C], seen) == [[0, 1, 2], [2, 1, 0]]
 
 
 def test_one_order_in_all_steps_was_kept_by_something_else() -> None:
@@ -24,3 +30,9 @@ def test_one_order_in_all_steps_was_kept_by_something_else() -> None:
     assert stock_ranks([A, B, C], [one, one]) == stock_ranks([A, B, C], [one]) == anyhow
     assert all(sorted(ranks) == [0, 1, 2] for ranks in anyhow)
     assert len({tuple(ranks) for ranks in anyhow}) > 1
+
+
+def test_an_order_that_was_kept_is_none_of_stock_tensorflow_where_a_trace_lost_some_of_it() -> None:
+    whole = {A.key: 0.1, B.key: 0.2, C.key: 0.3}
+    lost = {B.key: 0.2, C.key: 0.3}
+    assert stock_ranks([A, B, C], [whole, lost, whole, {}]) == stock_ranks([A, B, C])

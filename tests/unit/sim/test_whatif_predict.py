@@ -17,6 +17,7 @@ from tfwave.errors import MissingCost, PlanError
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
+from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
 from tfwave.whatif.change import Change
@@ -123,6 +124,11 @@ def test_a_lost_transfer_is_estimated_and_said(plan: Plan) -> None:
     lossy = bundle_subject(small_bundle(lost=frozenset({"v2"})), "ps")
     for change in (Change(), Change(bandwidth=1e9)):
         assert "1 of 4 transfers" in predict(lossy, change, plan).source.detail
+
+
+def test_a_plan_that_orders_nothing_is_refused_as_such(subject: Subject) -> None:
+    with pytest.raises(PlanError, match="orders no transfers: make one that does with `tfwave plan BUNDLE"):
+        predict(subject, Change(), Plan(placement=Placement(1, {"v1": 0})))
 
 
 def test_bandwidth_needs_bytes(plan: Plan) -> None:

@@ -16,7 +16,7 @@ from tfwave.memory.pool.lives import Life
 from tfwave.memory.step import StepMemory
 from tfwave.offload.captured import captured_step
 from tfwave.offload.planned import planned_lives
-from tfwave.plan.fingerprint import first_difference
+from tfwave.plan.fingerprint import first_difference, graph_print
 from tfwave.plan.groups import Groups
 from tfwave.plan.match import check_jobs
 from tfwave.plan.memory import METHODS, Memory
@@ -213,19 +213,22 @@ def _held(lives: Iterable[Life], resident: int, ops: int) -> list[Point]:
 
 def _marks(bundle: Bundle, memory: StepMemory, plan: Plan | None) -> Iterator[Mark]:
     if plan is not None and plan.groups is not None:
-        yield from _group_marks(memory, plan.groups)
+        yield from _group_marks(bundle, memory, plan.groups)
     if plan is not None and plan.waves is not None and plan.waves.count > 1:
         start = _second_wave(bundle, memory, plan.waves)
         if start is not None:
             yield Mark.of_seconds("the second wave begins", start, memory.seconds)
 
 
-def _group_marks(memory: StepMemory, groups: Groups) -> Iterator[Mark]:
-    """The node groups of the job whose step this is, from their first op's begin to their last's end."""
-    ran = {op.node for op in memory.profile.ops}
+def _group_marks(bundle: Bundle, memory: StepMemory, groups: Groups) -> Iterator[Mark]:
+    """The node groups of the job whose step this is, from their first op's begin to their last's end.
+
+    Jobs of one model at several batches have ops of the same names.
+    """
+    ran, own = {op.node for op in memory.profile.ops}, graph_print(bundle.view)
     for planned in groups.jobs:
         number = {name: i for i, group in enumerate(planned.job.groups) for name in group.ops}
-        if not ran <= number.keys():
+        if planned.graph != own or not ran <= number.keys():
             continue
         spans: dict[int, list[float]] = {}
         for op, begin, end in zip(memory.profile.ops, memory.begins, memory.ends, strict=True):
