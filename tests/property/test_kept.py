@@ -122,6 +122,20 @@ def test_what_is_not_seen_decays_and_so_gives_way_to_what_is_new() -> None:
     assert sorted(kept["lfu"]) == [1, 2]
 
 
+def test_a_row_that_was_used_long_after_what_is_restored_is_worth_nothing_at_first() -> None:
+    """Else its age is below 0, and a decay that is made up for so often is no number."""
+    residents = Residents(2, Score(0.5))
+    residents.rows_of([1])
+    early = residents.dumps()
+    for _ in range(2000):
+        residents.rows_of([2])
+    residents.loads(early)
+    residents.rows_of([3])
+    residents.rows_of([1, 1])
+    residents.evict(1)
+    assert residents.ids()[0].tolist() == [1]
+
+
 def test_memory_does_not_grow_with_the_ids_that_ever_came() -> None:
     residents, sizes = Residents(64, Score(), admit=2), set[int]()
     for batch in range(50):

@@ -113,7 +113,8 @@ class Residents:
         free = np.flatnonzero(~self._used)[: len(chosen)]
         chosen = chosen[: len(free)]
         rows[chosen] = free
-        self._ids[free], self._used[free], self._worth[free] = ids[chosen], True, 0
+        self._ids[free], self._used[free] = ids[chosen], True
+        self._worth[free], self._last[free] = 0, self._now
         self._index.put(ids[chosen], free)
         return rows
 

@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 _POLL_SECONDS = 0.2
 _PATIENCE_SECONDS = 60
 _INTERPRETER: Any = sys  # the frames of other threads are documented, but not typed
+_LEFT = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+"""The kinds of code whose frames have no caller while they are left, to be gone on with."""
 _WATCHERS: WeakKeyDictionary[threading.Thread, threading.Event] = WeakKeyDictionary()
 """Each thread that looks after a fit, and what stops it."""
 
@@ -55,10 +57,12 @@ class FitFrame:
         self._frame = None  # perhaps the last that holds the model: TensorFlow may take seconds to end it
 
     def _runs(self) -> bool:
+        """True, too, where nobody knows: the thread goes on meanwhile, and may leave the frame that was found."""
         frame: FrameType | None = _INTERPRETER._current_frames().get(self._thread_id)
+        outermost = None
         while frame is not None and frame is not self._frame:
-            frame = frame.f_back
-        return frame is not None
+            outermost, frame = frame, frame.f_back
+        return frame is not None or (outermost is not None and bool(outermost.f_code.co_flags & _LEFT))
 
 
 @atexit.register

@@ -31,3 +31,8 @@ def _faults(model: Any) -> Iterator[str]:
         yield "is compiled by XLA, which cannot wait for other processes: compile(jit_compile=False)"
     if len(optimizers_of(model)) > 1:
         yield "scales its loss, each process by another factor: compile(auto_scale_loss=False)"
+    if not model.trainable_variables:
+        yield (
+            "has no weights to train, and takes those of the first worker before its first batch: make it with an "
+            "Input, or call it once on a batch, before fit"
+        )

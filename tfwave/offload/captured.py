@@ -109,6 +109,7 @@ class _Made:
             self._view.ops[node].startswith(_HEAVY),
             tuple(self._inputs(node)),
             self._commutes(node),
+            node in self._branching,
         )
 
     def _commutes(self, node: int) -> bool:

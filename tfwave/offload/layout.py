@@ -206,11 +206,12 @@ def _gaps(step: TrainingStep, places: Sequence[int], smallest: float) -> dict[in
 
     What may run in either pass counts as that which leaves the buffer unused for longer. What outlives the step
     goes nowhere: it is held by who asked for it, too. Nor does what is given out in slices: a copy of one would
-    leave the others, which hold all of the buffer.
+    leave the others, which hold all of the buffer. Nor does what a branch uses: a copy would wait for its op.
     """
     gaps: dict[int, tuple[int, int]] = {}
     for number, buffer in enumerate(step.buffers):
-        if buffer.bytes >= smallest and not (buffer.stays or buffer.slices):
+        in_branch = any(step.ops[use].in_branch for use in buffer.uses)
+        if buffer.bytes >= smallest and not (buffer.stays or buffer.slices or in_branch):
             uses = sorted((places[use], step.ops[use].phase) for use in buffer.uses)
             left, wanted = max(_splits(uses), key=lambda split: split[1] - split[0], default=(0, 0))
             if left + 1 < wanted:

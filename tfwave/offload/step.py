@@ -35,6 +35,7 @@ class Op:
         is_heavy: is it a convolution or a product of matrices?
         inputs: the buffers that it reads, by number, in the order of its inputs; None where it reads none.
         commutes: does it give the same, bit for bit, when its two inputs change places?
+        in_branch: is it in a branch, which a step may leave out? What waits for it is then left out, too.
     """
 
     node: str
@@ -48,6 +49,7 @@ class Op:
     is_heavy: bool = False
     inputs: tuple[int | None, ...] = ()
     commutes: bool = False
+    in_branch: bool = False
 
 
 @dataclass(frozen=True)

@@ -45,13 +45,16 @@ def kept_turns(layout: Layout, moves: Sequence[Move], held: Held, limit: int, mo
     All keep their turn but those that hold the fewest bytes, 2 % of the peak in all: whenever these run, the peak
     is no more than that above. An op holds the buffers that it uses, and its scratch: one that comes late keeps
     what it reads, and one that comes early finds what it could go on in still read by others, and allocates.
+    Ops of branches keep none: what waits for them is left out of a step that leaves the branch out.
     """
     own = [
         layout.step.ops[op].scratch + sum(layout.step.buffers[b].bytes for b in layout.step.used[op])
         for op in layout.order
     ]
     alone = int(held.during.max(initial=0))
+    in_branch = np.array([layout.step.ops[op].in_branch for op in layout.order], dtype=bool)
     places = _moving(np.array(own, dtype=np.int64), alone)
+    places = places[~in_branch[places]]
     most = _before_overwriting(layout, moves, places, most_beside)
     last, peak = _beside(held, places, most, min(limit, int(ROOM_BESIDE * alone)))
     numbers = np.arange(len(places))

@@ -1,6 +1,7 @@
 """`tfwave.keras.PartialReduce` in one process: what it refuses, what it leaves behind, and one worker alone."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from tests.events import told_events
 from tests.ports import free_ports
@@ -85,6 +87,27 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was_and_its_page(tmp_path: Path
 def test_models_that_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(TfwaveError, match=said):
         model(**changes).fit(X, Y, verbose=0, callbacks=[callback()])
+
+
+class _Called(tf_keras.Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.only = tf_keras.layers.Dense(1)
+
+    def call(self, inputs: Any) -> Any:
+        return self.only(inputs)
+
+
+@pytest.mark.parametrize("make", [lambda: keras.Sequential([keras.layers.Dense(1)]), _Called])
+def test_a_model_that_has_no_weights_yet_is_refused_with_the_way_out(make: Callable[[], Any]) -> None:
+    made = make()
+    made.compile("sgd", "mse")
+    with pytest.raises(
+        TfwaveError, match=r"has no weights to train, .*: make it with an Input, or call it once"
+    ):
+        made.fit(X, Y, verbose=0, callbacks=[callback()])
+    made(X[:1])
+    made.fit(X, Y, verbose=0, callbacks=[callback()])
 
 
 def test_mixed_float16_is_refused_unless_the_loss_is_not_scaled() -> None:

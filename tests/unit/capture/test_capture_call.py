@@ -126,6 +126,23 @@ def test_no_op_goes_on_in_a_buffer_that_others_still_read() -> None:
     assert [tensor.names for tensor in tensors] == [("x:0",), ("y:0", "z:0")]
 
 
+def test_what_a_step_returns_is_told_behind_all_that_it_waits_for() -> None:
+    """Also through what leaves no event: a plan would have it run before the update that it waits for."""
+    returning = graph(
+        ("v", "_Arg", []),
+        ("loss", "Neg", ["v"]),
+        ("update", "Neg", ["v"]),
+        ("all", "NoOp", ["^update"]),
+        ("returned", "Identity", ["loss", "^all"]),
+        ("retval", "_Retval", ["returned"]),
+    )
+    ops = tuple(OpRun(STEP, node, "Neg", at, 1e-3) for node, at in (("loss", 0.1), ("update", 0.2)))
+    made = (Allocation(STEP, "loss", 512, 0.1001), Allocation(STEP, "update", 512, 0.2001))
+    stats = step_stats(MemoryTrace(ops, made, ()), returning, {"v": 64})
+    profile = captured_memory(bundle_of([returning], stats)).memory.profile
+    assert [op.node for op in profile.ops] == ["v", "loss", "update", "returned"]
+
+
 def test_a_step_without_ops() -> None:
     with pytest.raises(BundleError, match=r"computes nothing .*: capture one that trains"):
         step_stats(MemoryTrace((), (), ()), GRAPH, {})

@@ -61,6 +61,21 @@ def test_what_is_released_is_not_told() -> None:
     assert not ended.wait(0.5)
 
 
+def test_a_generator_that_was_left_meanwhile_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its frame was found on the stack, and has no caller any more."""
+    left = (number for number in range(2))
+    next(left)
+    found = {threading.get_ident(): left.gi_frame}
+
+    def fit() -> None:
+        frame = began(threading.Event())
+        monkeypatch.setattr(fit_frame, "_INTERPRETER", SimpleNamespace(_current_frames=lambda: found))
+        assert not frame.has_ended
+        frame.release()
+
+    fit()
+
+
 def test_without_a_fit_there_is_nothing_to_watch() -> None:
     assert FitFrame.of_caller(on_end=time.time) is None
 

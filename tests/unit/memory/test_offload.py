@@ -18,7 +18,7 @@ from tfwave.offload.layout import Layout, Method
 from tfwave.offload.orders import lean_order
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tfwave.offload.threads import BESIDE, lanes_of
-from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32
+from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, DT_INT32
 
 SIZE = 4_000_000
 COPIED = SIZE / lanes_of("/cpu").copied
@@ -283,3 +283,42 @@ def test_all_keep_their_turn_but_what_holds_two_percent_in_all() -> None:
     heavier = replace(step, buffers=(buffers[0], replace(buffers[1], bytes=16), buffers[2]))
     choice = Choice.all_of(Layout.of(heavier, (0, 1, 2, 3, 4), 0), Method.KEEP)
     assert forecast(choice, 2000).turns.places == (0, 1, 2, 4)
+
+
+def test_what_is_left_out_with_its_branch_keeps_no_turn_and_goes_nowhere() -> None:
+    """The ops behind it would wait for it, and so be left out, too."""
+    ops = tuple(
+        Op(name, 1.0, 0, (n - 1,) if n else (), PHASES[name[0]], in_branch=name == "f1")
+        for n, name in enumerate(("f0", "f1", "f2", "f3", "b0", "b1"))
+    )
+    branch = Buffer(("f0:0",), SIZE, (0,), (0, 1, 5))
+    other = Buffer(("f2:0",), SIZE, (2,), (2, 5))
+    layout = Layout.of(TrainingStep("/cpu", ops, (branch, other), 0), tuple(range(6)), 0)
+    assert [candidate.buffer for candidate in layout.candidates] == [1]
+    assert forecast(Choice.all_of(layout, Method.KEEP), 4 * SIZE).turns.places == (0, 2, 5)
+
+
+def test_the_branches_of_a_captured_step_are_found() -> None:
+    made = graph(
+        ("w", "VarHandleOp", []),
+        ("read", "ReadVariableOp", ["w"]),
+        ("loss", "Sqrt", ["read"]),
+        ("dloss", "OnesLike", ["loss"]),
+        ("ds", "Mul", ["dloss", "read"]),
+        ("rate", "Const", []),
+        ("update", "ResourceApplyGradientDescent", ["w", "rate", "ds"]),
+        ("flag", "Const", []),
+        ("switch", "Switch", ["ds", "flag"]),
+        ("taken", "Neg", ["switch:1"]),
+        ("merge", "Merge", ["switch", "taken"]),
+    )
+    declare(made, "w", 1)
+    for node in made.node:
+        kind = DT_BOOL if node.name == "flag" else DT_FLOAT
+        node.attr["dtype" if node.op in {"Const", "ReadVariableOp", "VarHandleOp"} else "T"].type = kind
+        node.attr["N"].i = len(node.input)
+    step = Step()
+    for place, name in enumerate(("read", "loss", "dloss", "ds", "update", "switch", "taken", "merge")):
+        step.run(name, 10 * place, (MIB, 101 + place), allocated=[MIB], freed=[(75, MIB)])
+    captured = captured_step(bundle_of([made], step.stats, fetches=["loss:0", "update", "merge:0"]))
+    assert [op.node for op in captured.step.ops if op.in_branch] == ["switch", "taken"]

@@ -28,7 +28,7 @@ def with_shared(
     2. A view lies where its first input does, and slices for which nothing was allocated where that does which they
        are of, whoever else reads it. Any other op goes on in the first buffer that nothing else reads any more, and
        that is freed only later.
-    3. A cheap op runs when all that it reads is there.
+    3. A cheap op runs when all that it waits for is done, also through ops of which nothing is told.
 
     What runs more than once, as in a loop, is left as it is.
     """
@@ -41,6 +41,7 @@ class _Sharing:
         runs = Counter(event.node_name for event in events)
         self._event = {event.node_name: event for event in events if runs[event.node_name] == 1}
         self._looped = runs.keys() - self._event.keys()
+        self._done: dict[int, int] = {}
         self._number: dict[TensorName, int] = {}
         self._bytes: dict[int, int] = {}
         self._tensors: dict[int, list[TensorName]] = defaultdict(list)
@@ -62,24 +63,38 @@ class _Sharing:
             if op not in STATE_OPS and name not in self._looped:
                 ports = sorted(port for port in read[name] if port != CONTROL_PORT)
                 self._share(number, [port for port in ports if TensorName(name, port) not in self._number])
+            self._note_end(number)
         return self._events
 
     def _share(self, number: int, ports: Sequence[int]) -> None:
         name = self._view.names[number]
         inputs = [parse_input(text) for text in self._view.nodes[number].input]
-        begin = self._begin(name, inputs)
+        begin = self._begin(number)
         for port in ports if begin is not None else ():
             shared = next(self._shared(number, inputs, begin or 0), None)
             if shared is not None:
                 self._lies(TensorName(name, port), shared, self._bytes[shared])
                 self._tell(name, port, shared, begin or 0)
 
-    def _begin(self, name: str, inputs: Sequence[TensorName]) -> int | None:
+    def _begin(self, number: int) -> int | None:
         """In nanoseconds; None if nothing is known to come before it."""
-        if name in self._event:
-            return self._event[name].all_start_nanos
-        before = [self._event[source.node] for source in inputs if source.node in self._event]
-        return max((event.all_start_nanos + event.all_end_rel_nanos + 1 for event in before), default=None)
+        event = self._event.get(self._view.names[number])
+        return self._waits_until(number) if event is None else event.all_start_nanos
+
+    def _waits_until(self, number: int) -> int | None:
+        """Case 3."""
+        fanins = self._view.forward_fanins(number)
+        return max((self._done[fanin] for fanin in fanins if fanin in self._done), default=None)
+
+    def _note_end(self, number: int) -> None:
+        event = self._event.get(self._view.names[number])
+        done = (
+            self._waits_until(number)
+            if event is None
+            else event.all_start_nanos + event.all_end_rel_nanos + 1
+        )
+        if done is not None:
+            self._done[number] = done
 
     def _shared(self, number: int, inputs: Sequence[TensorName], begin: int) -> Iterator[int]:
         """Case 2."""
