@@ -29,7 +29,14 @@ def traced_network(
         return Network(given, overheads=overheads)
     left = _left(traced, card)
     overheads = {channel: min(latency, left.get(channel, latency)) for channel, latency in overheads.items()}
-    return Network(given, overheads=overheads).with_card(card, transfers)
+    network = Network(given, overheads=overheads).with_card(card, transfers)
+    on_card = network.on_card and network.on_card.fill({}, without_bytes(given, transfers))
+    return replace(network, on_card=on_card)
+
+
+def without_bytes(traced: Costs, transfers: Iterable[Transfer]) -> dict[int, float]:
+    """Seconds of the transfers that were traced without bytes, as an empty tensor is, by node."""
+    return {t.recv: traced.transfers[t.recv] for t in transfers if not t.bytes and t.recv in traced.transfers}
 
 
 def _left(traced: Iterable[Iterable[TransferRecord]], card: LinkModel) -> dict[Channel, float]:

@@ -1,18 +1,18 @@
 """The costs that a bundle tells, and the network."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tfwave.bundle.bundle import Bundle
-from tfwave.bundle.cards import traced_network
+from tfwave.bundle.cards import traced_network, without_bytes
 from tfwave.bundle.links import channel_links, service_seconds
 from tfwave.bundle.step_stats import op_seconds
-from tfwave.cost.analytic import over_links
+from tfwave.cost.analytic import LinkModel, over_links
 from tfwave.cost.network import Network
 from tfwave.cost.table import Costs
 from tfwave.cost.trace import measured_costs
-from tfwave.graph.names import TransferKey
+from tfwave.graph.names import Channel, TransferKey
 from tfwave.graph.transfer import Transfer
 
 
@@ -28,16 +28,22 @@ def bundle_costs(bundle: Bundle, transfers: Sequence[Transfer] | None = None) ->
         transfers: its own, where more is known of their sizes than the traces tell.
     """
     known = bundle.transfers.data if transfers is None else transfers
-    return over_links(traced_costs(bundle), known, channel_links(bundle.records))
+    return _over_links(bundle, known, channel_links(bundle.records))
 
 
 def bundle_network(bundle: Bundle) -> Network:
     """What was captured, given as by `bundle_costs`; all cards are taken to be alike."""
     transfers, links = bundle.transfers.data, channel_links(bundle.records)
-    given = over_links(traced_costs(bundle), transfers, links)
+    given = _over_links(bundle, transfers, links)
     network = traced_network(given, links, transfers, bundle.records)
     told = bundle.manifest
     return replace(network, seen=_seen(bundle), machine_seconds=told.machine_seconds, cores=told.cores or 0)
+
+
+def _over_links(bundle: Bundle, transfers: Sequence[Transfer], links: Mapping[Channel, LinkModel]) -> Costs:
+    """By size; what was traced without bytes, as an empty tensor is, takes what it took."""
+    traced = traced_costs(bundle)
+    return over_links(traced, transfers, links).fill({}, without_bytes(traced, transfers))
 
 
 def traced_costs(bundle: Bundle) -> Costs:

@@ -43,16 +43,13 @@ class LinkModel:
 def over_links(costs: Costs, transfers: Iterable[Transfer], links: Mapping[Channel, LinkModel]) -> Costs:
     """Ops as in a table; of these transfers each by its size, over the link of its channel.
 
-    Those of no known size, such as empty tensors, are as in the table; if it has none, or the channel has no link,
-    they are not known.
+    Those of unknown size, or of a channel without a link, are not known.
     """
     seconds: dict[int, float] = {}
     why: dict[int, str] = {}
     for transfer in transfers:
         link = links.get(transfer.channel)
-        if not transfer.bytes and transfer.recv in costs.transfers:
-            seconds[transfer.recv] = costs.transfers[transfer.recv]
-        elif link is None:
+        if link is None:
             why[transfer.recv] = f"no link is known for the channel {transfer.channel}: give one"
         elif not transfer.bytes:
             why[transfer.recv] = (

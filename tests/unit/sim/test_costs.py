@@ -184,7 +184,7 @@ def test_copies_cost_what_their_origins_do() -> None:
     assert copies.source == costs.source
     with pytest.raises(MissingCost, match="node 'two'"):
         copies.op_seconds(1)
-    sizeless = over_links(by_name(view, {"a": 7}, {}), transfers, {transfers[0].channel: LinkModel(1, 10)})
+    sizeless = over_links(costs, transfers, {transfers[0].channel: LinkModel(1, 10)})
     with pytest.raises(MissingCost, match="size of the transfer that 'recv1'"):
         sizeless.restrict(other, [a, b, a, recv]).transfer_seconds(arrived)
 
@@ -232,7 +232,7 @@ def test_over_a_link_size_makes_the_cost() -> None:
     view, transfers = small_view()
     link = {transfers[0].channel: LinkModel(1, 10)}
     whole, unknown = sized(transfers[0], 20), transfers[1]
-    costs = over_links(by_name(view, {"a": 7}, {"recv1": 5}), [whole, unknown], link)
+    costs = over_links(by_name(view, {"a": 7}, {"recv2": 5}), [whole, unknown], link)
     assert costs.op_seconds(node(view, "a")) == 7
     assert costs.transfer_seconds(whole) == 3
     assert costs.source == CostSource("file", "estimated")
@@ -240,13 +240,6 @@ def test_over_a_link_size_makes_the_cost() -> None:
         costs.transfer_seconds(unknown)
     with pytest.raises(MissingCost, match=r"/job:ps.* -> /job:worker"):
         over_links(uniform_costs(view), [whole], {}).transfer_seconds(whole)
-
-
-def test_what_has_no_size_takes_what_the_table_says() -> None:
-    view, transfers = small_view()
-    known = by_name(view, {"a": 7}, {"recv2": 5})
-    for links in ({}, {transfers[1].channel: LinkModel(1, 10)}):
-        assert over_links(known, transfers[1:], links).transfer_seconds(transfers[1]) == 5
 
 
 def test_estimates_are_counted_and_said() -> None:
