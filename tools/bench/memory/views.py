@@ -40,9 +40,10 @@ VIEWS: dict[str, tuple[View, ...]] = {
     ),
     "largest_batch": (
         View(
-            "The largest batch, by steps of 4, of which 5 trials of 50 steps ran in a pool of 512 MB: plain, and "
-            "made to fit by offload and recompute together, without and with places in the pool. Grappler and "
-            "oneDNN are off.",
+            "The largest batch, to a hundredth, of which 5 trials of 50 steps ran in a pool of 512 MB: plain, made "
+            "to fit by offload and recompute together, without and with places in the pool, or with TensorFlow's "
+            "own `tf.recompute_grad` around each block. Grappler and oneDNN are off. Where no time is given, the "
+            "machine was not quiet.",
             "",
             ("model", "way", "batch", "trial.peak:bytes", "seconds_each:micro"),
         ),
