@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "tsl/profiler/lib/scoped_memory_debug_annotation.h"

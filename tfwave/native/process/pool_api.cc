@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/guarded.h"
@@ -58,7 +57,7 @@ int32_t tfwave_pool_install(const tfwave_pool_place* places, int64_t count, int6
     for (const tfwave_pool_place* place = places; place != places + count; ++place) {
       planned.push_back({place->op, place->offset, place->bytes, place->is_scratch != 0});
     }
-    return pool.load()->Install(std::move(planned), region_bytes);
+    return pool.load()->Install(planned, region_bytes);
   });
 }
 
