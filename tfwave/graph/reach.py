@@ -1,6 +1,7 @@
 """Questions about paths in a graph."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from tfwave.graph.flow_ops import ENTER_OPS, EXIT_OPS, MERGE_OPS, NEXT_OPS, SWITCH_OPS
@@ -11,14 +12,7 @@ _Place = TypeVar("_Place", bound=Hashable)
 
 def reached(nexts: Callable[[_Place], Iterable[_Place]], starts: Iterable[_Place]) -> frozenset[_Place]:
     """These places and all that one comes to from them, by what `nexts` gives for each."""
-    stack = list(starts)
-    found: set[_Place] = set()
-    while stack:
-        place = stack.pop()
-        if place not in found:
-            found.add(place)
-            stack += nexts(place)
-    return frozenset(found)
+    return frozenset(_walk(nexts, starts))
 
 
 def reached_without(
@@ -27,15 +21,24 @@ def reached_without(
     is_end: Callable[[_Place], bool],
 ) -> frozenset[_Place] | None:
     """As `reached`; None if any of these places is an end. The nearest are asked first, and none behind an end."""
-    places = list(starts)
-    found = set(places)
-    for place in places:
+    found: set[_Place] = set()
+    for place in _walk(nexts, starts):
         if is_end(place):
             return None
-        more = set(nexts(place)) - found
-        found |= more
-        places += more
+        found.add(place)
     return frozenset(found)
+
+
+def _walk(nexts: Callable[[_Place], Iterable[_Place]], starts: Iterable[_Place]) -> Iterator[_Place]:
+    """Each place once, the nearest first; asks for those behind one only after that."""
+    queue = deque(starts)
+    found: set[_Place] = set()
+    while queue:
+        place = queue.popleft()
+        if place not in found:
+            found.add(place)
+            yield place
+            queue.extend(nexts(place))
 
 
 def upstream_of(view: GraphView, nodes: Iterable[int]) -> frozenset[int]:
