@@ -60,39 +60,33 @@ class _Sharing:
             read[tensor.node].add(tensor.port)
         for number in self._view.topological_order:
             name, op = self._view.names[number], self._view.ops[number]
-            if op not in STATE_OPS and name not in self._looped:
+            begin = self._begin(number)
+            if op not in STATE_OPS and name not in self._looped and begin is not None:
                 ports = sorted(port for port in read[name] if port != CONTROL_PORT)
-                self._share(number, [port for port in ports if TensorName(name, port) not in self._number])
-            self._note_end(number)
+                self._share(number, [p for p in ports if TensorName(name, p) not in self._number], begin)
+            self._note_end(number, begin)
         return self._events
 
-    def _share(self, number: int, ports: Sequence[int]) -> None:
+    def _share(self, number: int, ports: Sequence[int], begin: int) -> None:
         name = self._view.names[number]
         inputs = [parse_input(text) for text in self._view.nodes[number].input]
-        begin = self._begin(number)
-        for port in ports if begin is not None else ():
-            shared = next(self._shared(number, inputs, begin or 0), None)
+        for port in ports:
+            shared = next(self._shared(number, inputs, begin), None)
             if shared is not None:
                 self._lies(TensorName(name, port), shared, self._bytes[shared])
-                self._tell(name, port, shared, begin or 0)
+                self._tell(name, port, shared, begin)
 
     def _begin(self, number: int) -> int | None:
-        """In nanoseconds; None if nothing is known to come before it."""
+        """Case 3, in nanoseconds; None if nothing is known to come before it."""
         event = self._event.get(self._view.names[number])
-        return self._waits_until(number) if event is None else event.all_start_nanos
-
-    def _waits_until(self, number: int) -> int | None:
-        """Case 3."""
+        if event is not None:
+            return event.all_start_nanos
         fanins = self._view.forward_fanins(number)
         return max((self._done[fanin] for fanin in fanins if fanin in self._done), default=None)
 
-    def _note_end(self, number: int) -> None:
+    def _note_end(self, number: int, begin: int | None) -> None:
         event = self._event.get(self._view.names[number])
-        done = (
-            self._waits_until(number)
-            if event is None
-            else event.all_start_nanos + event.all_end_rel_nanos + 1
-        )
+        done = begin if event is None else event.all_start_nanos + event.all_end_rel_nanos + 1
         if done is not None:
             self._done[number] = done
 
