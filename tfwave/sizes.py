@@ -19,6 +19,11 @@ def in_words(size: float) -> str:
     return f"{count / unit:,.{1 if count % unit else 0}f} {name}"
 
 
+def in_words_if_known(size: float) -> str:
+    """As `in_words`; 0 bytes are "unknown", as a graph that was not captured does not tell."""
+    return in_words(size) if size else "unknown"
+
+
 def milliseconds(seconds: float) -> str:
     """Seconds in words, in units of 10^-3."""
     return f"{seconds * 1e3:.2f} ms"

@@ -11,9 +11,9 @@ from tfwave.plan.groups import Groups
 from tfwave.plan.layers import OF_JOB, Layers
 from tfwave.plan.memory import METHODS, Memory
 from tfwave.plan.placement import Placement
-from tfwave.plan.plan import Plan, PlannedTransfer, Predicted
+from tfwave.plan.plan import Plan, Predicted
 from tfwave.plan.waves import Waves
-from tfwave.sizes import in_words
+from tfwave.sizes import in_words, in_words_if_known
 
 _SHOWN_TRANSFERS = 20
 _SHOWN_TENSORS = 12
@@ -57,17 +57,12 @@ def print_order(plan: Plan) -> None:
         ends = f"{short_device(channel.source)} -> {short_device(channel.destination)}"
         title = f"{ends}: {len(order.transfers)} transfers"
         rows = [
-            (t.rank, f"{t.priority:g}", _size(t), f"{t.key.node}:{t.key.port}")
+            (t.rank, f"{t.priority:g}", in_words_if_known(t.bytes), f"{t.key.node}:{t.key.port}")
             for t in order.transfers[:_SHOWN_TRANSFERS]
         ]
         print_table(title, ["rank", "priority", "size", "tensor"], rows, words=["tensor"])
         if len(order.transfers) > _SHOWN_TRANSFERS:
             console.print(f"... and {len(order.transfers) - _SHOWN_TRANSFERS} more (all with --json or -o)")
-
-
-def _size(transfer: PlannedTransfer) -> str:
-    """In words; a graph that was not captured does not tell."""
-    return in_words(transfer.bytes) if transfer.bytes else "unknown"
 
 
 def _print_predicted(predicted: Predicted) -> None:

@@ -47,7 +47,8 @@ class _Left:
     def of(cls, orders: Iterable[Order], transfers: Sequence[Transfer], upstream: Sequence[int]) -> "_Left":
         numbers = {transfer.recv: 1 << i for i, transfer in enumerate(transfers)}
         ranked = [ranked for order in orders for ranked in order]
-        queues: dict[Channel, list[Ranked]] = {channel: [] for channel in _channels(ranked)}
+        channels = sorted({each.transfer.channel for each in ranked})
+        queues: dict[Channel, list[Ranked]] = {channel: [] for channel in channels}
         outstanding = 0
         for each in reversed(ranked):
             queues[each.transfer.channel].append(each)
@@ -79,7 +80,3 @@ class _Left:
             del self.queues[channel]
         self.outstanding ^= self.numbers[taken.transfer.recv]
         return taken
-
-
-def _channels(ranked: Iterable[Ranked]) -> list[Channel]:
-    return sorted({each.transfer.channel for each in ranked})

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from tfwave.cost.uniform import UNIFORM
 from tfwave.graph.names import short_channel
 from tfwave.plan.plan import Plan
-from tfwave.sizes import in_words
+from tfwave.sizes import in_words_if_known
 
 
 def order_text(plan: Plan) -> str:
@@ -19,6 +19,4 @@ def _lines(plan: Plan) -> Iterator[str]:
     for order in plan.orders:
         yield f"\n**{short_channel(str(order.channel))}**\n\n| rank | transfer | bytes |\n|---|---|---|"
         ranked = sorted(order.transfers, key=lambda transfer: transfer.rank)
-        yield from (
-            f"| {t.rank} | `{t.node}` | {in_words(t.bytes) if t.bytes else 'unknown'} |" for t in ranked
-        )
+        yield from (f"| {t.rank} | `{t.node}` | {in_words_if_known(t.bytes)} |" for t in ranked)

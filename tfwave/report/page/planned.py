@@ -4,7 +4,7 @@ from tfwave.graph.names import short_channel
 from tfwave.plan.memory import METHODS
 from tfwave.plan.plan import Plan
 from tfwave.report.page.facts import Section, Table
-from tfwave.sizes import in_words, milliseconds
+from tfwave.sizes import in_words, in_words_if_known, milliseconds
 
 _MOST_IN_SUMMARY = 10
 
@@ -109,7 +109,7 @@ def _transfers(plan: Plan) -> list[tuple[str | int, ...]]:
             short_channel(str(order.channel)),
             t.rank,
             f"{t.key.node}:{t.key.port}",
-            in_words(t.bytes) if t.bytes else "unknown",
+            in_words_if_known(t.bytes),
             f"priority {t.priority:g}",
         )
         for order in plan.orders
