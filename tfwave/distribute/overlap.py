@@ -101,9 +101,10 @@ def overlap(step: Callable[..., Any], steps: int | None = None, *, strategy: Any
             losses = coordinator.schedule(function, args=(iterator,))
             done += count
 
-    What the step returns comes stacked, along a new first axis of length `count`. Each call of the step gets the
-    same arguments: give it an iterator, from which it draws with ``next``. All that a step does in TensorFlow must
-    be in it: what it calls through another `tf.function` is waited for as a whole.
+    What the step returns comes stacked along a new first axis of length `count`: ragged and sparse tensors as such;
+    others must have one shape in all steps. Each call of the step gets the same arguments: give it an iterator,
+    from which it draws with ``next``. All that a step does in TensorFlow must be in it: what it calls through
+    another `tf.function` is waited for as a whole.
 
     With several workers the calls of each overlap among themselves, and with those of other workers as
     asynchronous training always does.

@@ -18,7 +18,7 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
     """A `tf.function` that calls a step so often, each time with its own arguments.
 
     It returns what the step returns, each leaf as a tensor of its time, stacked along a new first axis of length
-    `count`; None stays None.
+    `count`; None stays None. Ragged and sparse tensors are stacked as such, and only they may differ in shape.
     The calls are unrolled, not looped, and a step that is a `tf.function` itself is called as the Python function
     that it is made of: the end of a loop's iteration, or of a nested function's call, waits for everything in it,
     while TensorFlow's automatic control dependencies let unrolled steps wait for each other variable by variable.
@@ -38,9 +38,13 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
     checked = tensorflow.autograph.experimental.do_not_convert(check_draws)
 
     def valued(leaf: Any) -> Any:
-        return None if leaf is None else tensorflow.convert_to_tensor(leaf)
+        is_kept = leaf is None or isinstance(leaf, (tensorflow.RaggedTensor, tensorflow.SparseTensor))
+        return leaf if is_kept else tensorflow.convert_to_tensor(leaf)
 
     def stacked(*leaves: Any) -> Any:
+        if isinstance(leaves[0], tensorflow.SparseTensor):
+            rows = [tensorflow.sparse.expand_dims(leaf, 0) for leaf in leaves]
+            return tensorflow.sparse.concat(0, rows, expand_nonconcat_dims=True)
         return None if leaves[0] is None else tensorflow.stack(leaves)
 
     def steps(*args: Any, **kwargs: Any) -> Any:

@@ -34,6 +34,17 @@ def test_what_steps_return_is_stacked(tf: Any) -> None:
     assert counter.numpy() == 6
 
 
+def test_ragged_and_sparse_results_are_stacked_as_such(tf: Any) -> None:
+    def step(lengths: Any) -> Any:
+        length = next(lengths)
+        ragged = tf.RaggedTensor.from_row_lengths(tf.range(length), [length - 1, 1])
+        return {"ragged": ragged, "sparse": ragged.to_sparse()}
+
+    found = unrolled(step, 2, nothing)(iter(tf.data.Dataset.range(2, 4)))
+    assert found["ragged"].to_list() == [[[0], [1]], [[0, 1], [2]]]
+    assert tf.sparse.to_dense(found["sparse"]).numpy().tolist() == [[[0, 0], [1, 0]], [[0, 1], [2, 0]]]
+
+
 def test_each_step_draws_its_batch(tf: Any) -> None:
     batches = iter(tf.data.Dataset.range(10))
     found = unrolled(next, 4, nothing)(batches)
