@@ -2,9 +2,9 @@
 
 import json
 import os
-import selectors
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -50,6 +50,8 @@ class LocalJob:
 def local_servers(ps: int, workers: int) -> Generator[LocalJob]:
     """Run so many `python -m tfwave.server` on free ports of loopback; they end with the block.
 
+    What a step has them say on standard output, as `tf.print` may, this process says on its own.
+
     The first ones ever wait until the native library is built, which may take longer than servers have to start.
 
     Raises:
@@ -77,7 +79,7 @@ def local_servers(ps: int, workers: int) -> Generator[LocalJob]:
         ]
         end = time.monotonic() + START_SECONDS
         for server in servers:
-            _wait_until_ready(server, end)
+            server.wait_until_ready(end)
         yield job
 
 
@@ -106,39 +108,68 @@ def run_workers(workers: int, command: Sequence[str], coordinator: str) -> int:
     return first if first >= 0 else 128 - first
 
 
-@contextmanager
-def _server(job: LocalJob, name: str, index: int) -> Generator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "tfwave.server"]
-    with _process(command, job.environment(name, index), stdout=subprocess.PIPE) as process:
-        yield process
+class _Server:
+    """A server that was started; a thread reads what it says, so that it never waits to be heard."""
 
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self._spoke = threading.Event()
+        self._is_ready = False
+        self._thread = threading.Thread(target=self._pass_on, name="tfwave-said", daemon=True)
+        self._thread.start()
 
-@contextmanager
-def _process(
-    command: Sequence[str], environment: dict[str, str], **pipes: Any
-) -> Generator["subprocess.Popen[str]"]:
-    bound = [sys.executable, "-c", _DIE_WITH_PARENT, *command]
-    process = subprocess.Popen(bound, env=environment, text=True, **pipes)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout:
-            process.stdout.close()
-
-
-def _wait_until_ready(server: "subprocess.Popen[str]", end: float) -> None:
-    assert server.stdout
-    with selectors.DefaultSelector() as selector:
-        selector.register(server.stdout, selectors.EVENT_READ)
-        if not selector.select(max(0.0, end - time.monotonic())):
+    def wait_until_ready(self, end: float) -> None:
+        if not self._spoke.wait(max(0.0, end - time.monotonic())):
             raise EnforcerError(
                 f"the servers did not start within {START_SECONDS:g} s: is the machine overloaded?"
             )
-    if not server.stdout.readline():
-        raise EnforcerError(f"a server ended with exit code {server.wait()}: see what it said above")
+        if not self._is_ready:
+            code = self._process.wait()
+            raise EnforcerError(f"a server ended with exit code {code}: see what it said above")
+
+    def end(self) -> None:
+        _end(self._process)
+        self._thread.join(_GRACE_SECONDS)
+
+    def _pass_on(self) -> None:
+        """All but the line by which it is ready; once nobody takes it, the server's output is closed."""
+        assert self._process.stdout
+        with self._process.stdout as said, suppress(OSError, ValueError):
+            self._is_ready = bool(said.readline())
+            self._spoke.set()
+            for line in said:
+                sys.stdout.write(line)
+                sys.stdout.flush()
+
+
+@contextmanager
+def _server(job: LocalJob, name: str, index: int) -> Generator[_Server]:
+    command = [sys.executable, "-m", "tfwave.server"]
+    server = _Server(_started(command, job.environment(name, index), stdout=subprocess.PIPE))
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+@contextmanager
+def _process(command: Sequence[str], environment: dict[str, str]) -> Generator["subprocess.Popen[str]"]:
+    process = _started(command, environment)
+    try:
+        yield process
+    finally:
+        _end(process)
+
+
+def _started(command: Sequence[str], environment: dict[str, str], **pipes: Any) -> "subprocess.Popen[str]":
+    bound = [sys.executable, "-c", _DIE_WITH_PARENT, *command]
+    return subprocess.Popen(bound, env=environment, text=True, errors="replace", **pipes)
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    process.terminate()
+    try:
+        process.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -111,6 +111,32 @@ def test_servers_that_take_too_long_end_with_the_job(monkeypatch: pytest.MonkeyP
     assert time.monotonic() - begin < module._GRACE_SECONDS
 
 
+_TALKER = """#!{python}
+import os, sys
+try:
+    sys.stdout.write("it is ready\\n" + "said in a step\\n" * 10_000)
+    sys.stdout.flush()
+finally:
+    open(f"{folder}/{{os.getpid()}}.done", "w").close()
+"""
+
+
+@pytest.mark.usefixtures("built")
+def test_servers_that_say_more_than_a_pipe_holds_go_on_and_are_heard(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talker = tmp_path / "talker"
+    talker.write_text(_TALKER.format(python=sys.executable, folder=tmp_path))
+    talker.chmod(0o755)
+    monkeypatch.setattr(module.sys, "executable", str(talker))
+    with local_servers(1, 1):
+        end = time.monotonic() + 60
+        while len(list(tmp_path.glob("*.done"))) < 2:
+            assert time.monotonic() < end, "a server waits to be heard"
+            time.sleep(0.01)
+    assert capsys.readouterr().out == "said in a step\n" * 20_000
+
+
 def launched(tmp_path: Path, background: str, job: str, *more: str) -> subprocess.CompletedProcess[str]:
     """A job of one worker that reduces, which needs no server, beside a background."""
     for name, text in (("other.py", background), ("train.py", job)):
