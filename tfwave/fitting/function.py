@@ -1,11 +1,12 @@
 """A `tf.function` whose step is made to fit into a limited memory."""
 
 import logging
+import operator
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfwave.capture.call import traced_function
 from tfwave.errors import EnforcerError, PlanError
@@ -19,7 +20,7 @@ from tfwave.report.drawn.fitted import fit_figure
 from tfwave.report.page.left import leave_page
 from tfwave.report.told import tell_plan
 from tfwave.runtime.events import Events
-from tfwave.runtime.live.batches import kind_of
+from tfwave.runtime.live.batches import kind_of, lengths_of
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.live.instances import FunctionInstance
 from tfwave.runtime.live.retrace import is_function
@@ -39,6 +40,22 @@ _NOT_SHOWN = (
 _log = logging.getLogger("tfwave")
 
 
+class _Kind(NamedTuple):
+    """Of batches: how they are built, and how long what is ragged or sparse in them may be."""
+
+    built: tuple[str, ...]
+    lengths: tuple[int, ...]
+
+    def is_covered_by(self, other: "_Kind") -> bool:
+        """Does a step of such a batch take no more than one of the other?"""
+        return self.built == other.built and all(map(operator.le, self.lengths, other.lengths))
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        most = ", ".join(map(str, self.lengths))
+        return (*self.built, f"lengths up to {most}") if self.lengths else self.built
+
+
 class FittedFunction:
     """Calls a `tf.function`, in a memory that its step would not keep to; made by `fit_memory`."""
 
@@ -51,13 +68,13 @@ class FittedFunction:
         self._served: Memory | None = None
         self._report_dir = report_dir
         self._events = None if report_dir is None else Events(report_dir)
-        self._instances: dict[tuple[str, ...], FunctionInstance] = {}
-        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._instances: dict[_Kind, FunctionInstance] = {}
+        self._plans: dict[_Kind, Plan] = {}
 
     @property
     def plans(self) -> Mapping[tuple[str, ...], Plan]:
         """How the step fits, by shape and type of what it was called with."""
-        return dict(self._plans)
+        return {kind.said: plan for kind, plan in self._plans.items()}
 
     @property
     def events(self) -> Events | None:
@@ -72,15 +89,18 @@ class FittedFunction:
     def __call__(self, *batch: Any) -> Any:
         """Make a step. The first with a batch of its shape and type is planned, which takes some steps' time.
 
+        So is one whose ragged or sparse tensors have more values, or longer rows, than in any that was planned.
+
         Raises:
             PlanError: the step does not fit; says what would.
             BundleError, EnforcerError: as `tfwave.capture_function`, or TensorFlow shows another graph than it ran,
                 or none; or another thread's step in a planned pool does not end.
         """
-        kind = kind_of(batch)
+        own = _Kind(kind_of(batch), lengths_of(batch))
         with nullcontext() if self._pool is None else self._pool.turn():
-            if kind not in self._instances:
-                return self._first(kind, batch)
+            kind = next(filter(own.is_covered_by, self._instances), None)
+            if kind is None:
+                return self._first(own, batch)
             self._serve(self._plans[kind])
             return self._instances[kind](*batch)
 
@@ -91,7 +111,7 @@ class FittedFunction:
                 if self._pool.installed is self._served:
                     self._pool.remove()
 
-    def _first(self, kind: tuple[str, ...], batch: tuple[Any, ...]) -> Any:
+    def _first(self, kind: _Kind, batch: tuple[Any, ...]) -> Any:
         plan = self._planned(batch)
         instance = FunctionInstance(self._step)
         reserve_for(plan)

@@ -101,6 +101,34 @@ def without_optimizer(call: Callable[[], str]) -> str:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
 
 
+def summed(values: Callable[[Any], Any]) -> Any:
+    """A step that trains nothing, and gives the sum of some values of its batch."""
+    weight = tf.Variable(1.0)
+
+    @tf.function
+    def step(batch: Any) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(weight * values(batch))
+        weight.assign_sub(0.0 * tape.gradient(loss, weight))
+        return loss
+
+    return step
+
+
+def fitted_kinds() -> tuple[list[tuple[str, ...]], list[float]]:
+    """Of which batches a step is planned by itself, and what it gives for them."""
+
+    def only(batch: dict[str, Any]) -> Any:
+        (values,) = batch.values()
+        return getattr(values, "flat_values", values)
+
+    fitted = fit_memory(summed(only))
+    ragged = [tf.RaggedTensor.from_row_lengths(tf.ones([n]), [n - 1, 1]) for n in (50, 400, 30)]
+    dense = [{"one": tf.ones([2, 3])}, {"other": tf.ones([2, 3])}]
+    given = [fitted(batch) for batch in [*dense, *({"ragged": one} for one in ragged)]]
+    return sorted(fitted.plans), [float(loss) for loss in given]
+
+
 def main() -> None:
     let_copies_cost_nothing()
     job = Trained()
@@ -129,6 +157,7 @@ def main() -> None:
         "moved": [figures.out.bytes, figures.back.bytes],
         "away": [len(memory.tensors) for memory in plans if memory],
         "names": sorted(fitted.plans),
+        "kinds": fitted_kinds(),
     }
     json.dump(found, sys.stdout)
 

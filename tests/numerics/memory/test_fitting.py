@@ -31,6 +31,18 @@ def test_a_function_trains_the_same_in_less_memory(fitted: dict[str, Any]) -> No
     assert max(fitted["away"]) > 0
 
 
+def test_a_batch_that_may_take_more_is_planned_by_itself(fitted: dict[str, Any]) -> None:
+    """Other keys, more ragged values; fewer take less."""
+    names, losses = fitted["kinds"]
+    assert names == [
+        ["{'one': float32[2, 3]}"],
+        ["{'other': float32[2, 3]}"],
+        ["{'ragged': ragged float32[2, None]}", "lengths up to 400, 399"],
+        ["{'ragged': ragged float32[2, None]}", "lengths up to 50, 49"],
+    ]
+    assert losses == [6, 6, 50, 400, 30]
+
+
 def test_bytes_are_moved_and_none_stay(fitted: dict[str, Any]) -> None:
     out, back = fitted["moved"]
     assert out > back > 0  # the step that failed fetched nothing

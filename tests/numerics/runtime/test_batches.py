@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfwave.runtime.live.batches import bytes_of
+from tfwave.runtime.live.batches import bytes_of, kind_of, lengths_of
 
 pytestmark = pytest.mark.tensorflow
 
@@ -21,3 +21,31 @@ def test_ragged_and_sparse_tensors_hold_what_they_consist_of(tf: Any) -> None:
     assert bytes_of((ragged,)) == 3 * 4 + 3 * 8
     assert bytes_of((sparse,)) == 2 * 4 + 4 * 8 + 2 * 8
     assert bytes_of(({"ragged": ragged, "dense": np.zeros((2, 3))}, 1.0)) == 36 + 48
+
+
+def test_a_kind_is_told_by_keys_and_by_how_tensors_are_held(tf: Any) -> None:
+    dense, ragged = tf.eye(2), tf.ragged.constant([[1.0, 2.0], [3.0]])
+    one, two = np.float32(1), np.float32(2)
+    batches = (
+        (dense, 3),
+        ({"a": dense},),
+        ({"b": dense},),
+        ([dense],),
+        (tf.sparse.from_dense(dense),),
+        (ragged,),
+    )
+    assert [kind_of(batch) for batch in batches] == [
+        ("float32[2, 2]", "3"),
+        ("{'a': float32[2, 2]}",),
+        ("{'b': float32[2, 2]}",),
+        ("[float32[2, 2]]",),
+        ("sparse float32[2, 2]",),
+        ("ragged float32[2, None]",),
+    ]
+    assert kind_of(({"a": one, "b": None},)) == kind_of(({"b": None, "a": two},))
+
+
+def test_lengths_are_those_of_ragged_and_sparse_tensors(tf: Any) -> None:
+    ragged, sparse = tf.ragged.constant([[[1], [2, 3]], []]), tf.sparse.from_dense(tf.eye(4))
+    assert lengths_of((tf.eye(2), 3)) == ()
+    assert lengths_of(({"ragged": ragged, "sparse": sparse},)) == (3, 2, 2, 4)

@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import pprint
 from typing import Any
 
 
@@ -11,8 +12,21 @@ def arguments(batch: Any) -> tuple[Any, ...]:
 
 
 def kind_of(batch: tuple[Any, ...]) -> tuple[str, ...]:
-    """Shape and type of each tensor or array, and the value of whatever else there is: what is traced by itself."""
-    return tuple(map(_kind, _leaves(batch)))
+    """What is traced by itself, of each argument.
+
+    Shape and type of each tensor or array, the value of whatever else there is, and how all are put together, the
+    keys of dicts included.
+    """
+    map_structure = _tensorflow().nest.map_structure
+    return tuple([pprint.saferepr(map_structure(_kind, argument)) for argument in batch])
+
+
+def lengths_of(batch: tuple[Any, ...]) -> tuple[int, ...]:
+    """What differs between batches of a kind: how many values ragged and sparse tensors have, and the longest rows.
+
+    Where none of it is larger, a step takes no more.
+    """
+    return tuple([length for leaf in _tensorflow().nest.flatten(batch) for length in _lengths(leaf)])
 
 
 def bytes_of(batch: tuple[Any, ...]) -> int:
@@ -40,14 +54,26 @@ def out_of_pool(value: Any) -> Any:
     return _tensorflow().nest.map_structure(_copy, value)
 
 
-def _leaves(batch: tuple[Any, ...]) -> list[Any]:
-    return _tensorflow().nest.flatten(batch)
+class _Kind(str):
+    """In a structure it is shown as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
-def _kind(leaf: Any) -> str:
-    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
-        return f"{getattr(leaf.dtype, 'name', leaf.dtype)}{list(leaf.shape)}"
-    return repr(leaf)
+def _kind(leaf: Any) -> _Kind:
+    if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+        return _Kind(repr(leaf))
+    tensorflow = _tensorflow()
+    how = {tensorflow.RaggedTensor: "ragged ", tensorflow.SparseTensor: "sparse "}.get(type(leaf), "")
+    return _Kind(f"{how}{getattr(leaf.dtype, 'name', leaf.dtype)}{list(leaf.shape)}")
+
+
+def _lengths(leaf: Any) -> list[int]:
+    tensorflow = _tensorflow()
+    if isinstance(leaf, tensorflow.RaggedTensor):
+        return [int(leaf.flat_values.shape[0]), *map(int, leaf.bounding_shape()[1:])]
+    return [int(leaf.values.shape[0])] if isinstance(leaf, tensorflow.SparseTensor) else []
 
 
 def _bytes(leaf: Any) -> int:
