@@ -142,7 +142,7 @@ class FittedFunction:
             self._pool.remove()
         with untouched(self._step.get_concrete_function(*sample)):
             bundle = traced_function(self._step, *sample, steps=_TRACED, warmup=1)
-        times = rows / traced_rows
+        times = 1.0 if traced_rows == rows else rows / traced_rows  # both may be 0
         question = Question(
             _at(captured_step(bundle), times),
             None,

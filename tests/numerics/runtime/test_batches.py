@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tfwave.runtime.live.batches import bytes_of, kind_of, lengths_of
+from tfwave.runtime.live.rows import first_rows
 
 pytestmark = pytest.mark.tensorflow
 
@@ -49,3 +50,11 @@ def test_lengths_are_those_of_ragged_and_sparse_tensors(tf: Any) -> None:
     ragged, sparse = tf.ragged.constant([[[1], [2, 3]], []]), tf.sparse.from_dense(tf.eye(4))
     assert lengths_of((tf.eye(2), 3)) == ()
     assert lengths_of(({"ragged": ragged, "sparse": sparse},)) == (3, 2, 2, 4)
+
+
+def test_the_first_rows_are_those_of_ragged_and_sparse_tensors_too(tf: Any) -> None:
+    ragged, sparse = tf.ragged.constant([[1], [2, 3]]), tf.sparse.from_dense(tf.eye(2))
+    ((first, second, other),) = first_rows(((ragged, sparse, tf.eye(3)),), 2, 1)
+    assert first.to_list() == [[1]]
+    assert tf.sparse.to_dense(second).numpy().tolist() == [[1, 0]]
+    assert other.shape == (3, 3)

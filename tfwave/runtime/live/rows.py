@@ -12,7 +12,7 @@ def rows_of(batch: tuple[Any, ...]) -> int:
     Raises:
         EnforcerError: none has.
     """
-    for leaf in _nest().flatten(batch):
+    for leaf in import_module("tensorflow").nest.flatten(batch):
         if len(getattr(leaf, "shape", ())):
             return int(leaf.shape[0])
     raise EnforcerError("the step is called with no tensor that has rows: give it its batch")
@@ -22,13 +22,14 @@ def first_rows(batch: tuple[Any, ...], rows: int, count: int | None) -> tuple[An
     """The first `count`, of a batch that has more, of all that has as many rows as the batch."""
     if count is None or count >= rows:
         return batch
+    tensorflow: Any = import_module("tensorflow")
 
     def cut(leaf: Any) -> Any:
         shape: Any = getattr(leaf, "shape", ())
-        return leaf[:count] if len(shape) and int(shape[0]) == rows else leaf
+        if not len(shape) or int(shape[0]) != rows:
+            return leaf
+        if isinstance(leaf, tensorflow.SparseTensor):
+            return tensorflow.sparse.slice(leaf, [0] * len(shape), [count, *shape[1:]])
+        return leaf[:count]
 
-    return _nest().map_structure(cut, batch)
-
-
-def _nest() -> Any:
-    return import_module("tensorflow").nest
+    return tensorflow.nest.map_structure(cut, batch)
