@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime.compiler import find_compiler
@@ -83,7 +83,7 @@ class Server:
         """Start serving.
 
         Args:
-            cluster: host:port of each task, by job name, as `tf.train.ClusterSpec` takes it.
+            cluster: host:port of each task, by job name, as `tf.train.ClusterSpec` takes it; or such a one.
             job_name: the job of this task.
             task_index: its number in that job.
             port: where to listen, if not at the port that the cluster names.
@@ -181,12 +181,11 @@ def _can_hook() -> bool:
     return True
 
 
-def _definition(
-    cluster: Mapping[str, Sequence[str] | Mapping[int, str]], job_name: str, task_index: int, port: int | None
-) -> Any:
+def _definition(cluster: Any, job_name: str, task_index: int, port: int | None) -> Any:
     tensorflow: Any = __import__("tensorflow")
+    given: Any = dict(cast("Mapping[str, Any]", cluster)) if isinstance(cluster, Mapping) else cluster
     definition = tensorflow.train.ServerDef(
-        cluster=tensorflow.train.ClusterSpec(dict(cluster)).as_cluster_def(),
+        cluster=tensorflow.train.ClusterSpec(given).as_cluster_def(),
         job_name=job_name,
         task_index=task_index,
         protocol=PROTOCOL,
