@@ -4,8 +4,9 @@ import logging
 import re
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from tests.unit.waves.test_wave_fit import chain, chain_item, limit_for, traced, unpaced
@@ -86,6 +87,16 @@ def test_a_plan_leaves_nothing_to_say(measured: list[Any]) -> None:
     for waves, offset in ((2, None), (None, 1 / 3)):
         with pytest.raises(PassError, match="and the plan says it, too: leave it out"):
             WaveOptions.given(waves, "wave", offset, Plan(waves=choice.waves))
+
+
+@pytest.mark.parametrize("waves", [2.5, 2.0, "Auto", "3"])
+def test_waves_are_a_whole_number(waves: Any) -> None:
+    with pytest.raises(PassError, match=r"tick_tock\{waves=.*\}: Input should be a valid integer"):
+        WaveOptions.given(waves, "wave", None, None)
+
+
+def test_waves_may_be_a_number_of_numpy() -> None:
+    assert WaveOptions.given(cast("Any", np.int64(3)), "wave", None, None) == WaveOptions(3)
 
 
 def test_what_fits_nowhere_says_the_ways_out(monkeypatch: pytest.MonkeyPatch, measured: list[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from tfwave.errors import PassError
 from tfwave.passes.base import GraphPass
@@ -58,7 +58,8 @@ class WaveOptions:
         """The options of a user, who says waves and offset, or has a plan that does.
 
         Raises:
-            PassError: as above; or one is given beside a plan, or an offset in numbers beside waves of "auto".
+            PassError: as above; or waves are no whole number, one is given beside a plan, or an offset in numbers
+                beside waves of "auto".
             PlanError: no such plan, or one without waves.
         """
         if plan is None and waves == AUTO:
@@ -68,9 +69,7 @@ class WaveOptions:
                 )
             return cls(_WAVES, average, AUTO, may_be_one=True)
         if plan is None:
-            return cls(
-                _WAVES if waves is None else int(waves), average, _OFFSET if offset is None else offset
-            )
+            return cls(_count(waves), average, _OFFSET if offset is None else offset)
         for option, value in (("waves", waves), ("offset", offset)):
             if value is not None:
                 raise PassError(f"the option {option} is {value}, and the plan says it, too: leave it out")
@@ -105,3 +104,8 @@ class WaveOptions:
             return build_pass("tick_tock_partitions", {"waves": self.waves, "boundary": list(boundary)})
         options = {"waves": self.waves, "average": self.average, "offset": self.offset}
         return build_pass("tick_tock", {**options, "boundary": list(boundary)})
+
+
+def _count(waves: Any) -> int:
+    """As the pass takes it, which refuses what is no whole number."""
+    return _WAVES if waves is None else int(waves) if hasattr(waves, "__index__") else waves
