@@ -1,5 +1,6 @@
 """The proxy in front of a real gRPC server that is no TensorFlow: what goes through, and what is held."""
 
+import errno
 import socket
 import threading
 import time
@@ -396,6 +397,15 @@ def test_stopping_lets_go(backend: Backend, server: tuple[Any, str]) -> None:
         proxy.stop()
         assert call.result(timeout=5) == tensor(b"abcd")
     Proxy.start(proxy.address, server[1]).stop()
+
+
+def test_a_proxy_that_never_served_leaves_its_address() -> None:
+    taken = Proxy("127.0.0.1:0")
+    for _ in range(2):
+        taken.stop()
+    Proxy(taken.address).stop()
+    with closing(socket.socket()) as client:
+        assert client.connect_ex(("127.0.0.1", int(taken.address.rpartition(":")[2]))) == errno.ECONNREFUSED
 
 
 def test_settings(proxy: Proxy) -> None:

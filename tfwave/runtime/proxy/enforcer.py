@@ -60,6 +60,7 @@ class Proxy:
         self._backend: Any = None
         self._threads = ThreadPoolExecutor(_THREADS, "tfwave-proxy")
         self._server = _GRPC.server(self._threads, options=_SERVER_OPTIONS)
+        self._has_begun = False
         try:
             port = self._server.add_insecure_port(listen)
         except RuntimeError:
@@ -87,7 +88,7 @@ class Proxy:
         self._backend = _GRPC.insecure_channel(target, options=_OPTIONS)
         parts = Parts(self._backend, Observer(self._sequencer), self._sequencer, self._pacer, self._outbox)
         self._server.add_generic_rpc_handlers((Relay(parts),))
-        self._server.start()
+        self._begin()
 
     def install(self, plans: Plan | Mapping[str, Plan]) -> None:
         """Enforce plans from the next step on; what earlier ones hold is let go.
@@ -158,8 +159,14 @@ class Proxy:
         """Let go all that is held, end the calls under way after a second, and leave the address."""
         self._sequencer.close()
         self._pacer.close()
+        self._begin()  # gRPC leaves the address only of a server that has begun
         self._server.stop(_GRACE_SECONDS).wait()
         self._threads.shutdown()
         self._outbox.close()
         if self._backend is not None:
             self._backend.close()
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._server.start()
