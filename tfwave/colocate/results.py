@@ -15,7 +15,8 @@ class JobResult:
 
     Attributes:
         steps: how many it made, with those before a checkpoint that it went on from.
-        values: what each of them returned, copied out of the pool, as NumPy arrays; only those of this process.
+        values: what each of them returned, copied out of the pool, as NumPy arrays, sparse tensors each as a
+            `SparseTensorValue` of such; only those of this process.
         seconds: that these took, with all that they waited.
         waited_seconds: of those, how long the job waited for memory.
         error: what ended it early; None if its batches did.

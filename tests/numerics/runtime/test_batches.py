@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfwave.runtime.live.batches import bytes_of, kind_of, lengths_of
+from tfwave.runtime.live.batches import bytes_of, kind_of, lengths_of, out_of_pool
 from tfwave.runtime.live.rows import first_rows
 
 pytestmark = pytest.mark.tensorflow
@@ -58,3 +58,12 @@ def test_the_first_rows_are_those_of_ragged_and_sparse_tensors_too(tf: Any) -> N
     assert first.to_list() == [[1]]
     assert tf.sparse.to_dense(second).numpy().tolist() == [[1, 0]]
     assert other.shape == (3, 3)
+
+
+def test_what_a_step_returns_is_copied_out_of_the_pool(tf: Any) -> None:
+    dense = tf.eye(2)
+    found = out_of_pool({"sparse": tf.sparse.from_dense(dense), "dense": dense, "none": None})
+    assert isinstance(found["sparse"], tf.compat.v1.SparseTensorValue)
+    assert [part.tolist() for part in found["sparse"]] == [[[0, 0], [1, 1]], [1, 1], [2, 2]]
+    assert {type(array) for array in [*found["sparse"], found["dense"]]} == {np.ndarray}
+    assert found["none"] is None

@@ -50,7 +50,7 @@ def input_bytes(concrete: Any) -> list[int]:
 
 
 def out_of_pool(value: Any) -> Any:
-    """A copy as NumPy arrays of what a step returned, in memory of Python's own."""
+    """What a step returned, copied to memory of Python's own: NumPy arrays, sparse ones as sessions give them."""
     return _tensorflow().nest.map_structure(_copy, value)
 
 
@@ -103,7 +103,10 @@ def _variable_bytes(handle: Any) -> int:
 
 
 def _copy(leaf: Any) -> Any:
-    numpy = importlib.import_module("numpy")
+    numpy, tensorflow = importlib.import_module("numpy"), _tensorflow()
+    if isinstance(leaf, tensorflow.SparseTensor):
+        parts = map(_copy, (leaf.indices, leaf.values, leaf.dense_shape))
+        return tensorflow.compat.v1.SparseTensorValue(*parts)
     if hasattr(leaf, "numpy"):
         return numpy.array(leaf.numpy())
     return numpy.array(leaf) if isinstance(leaf, numpy.ndarray) else leaf
