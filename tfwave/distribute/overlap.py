@@ -106,6 +106,9 @@ def overlap(step: Callable[..., Any], steps: int | None = None, *, strategy: Any
     from which it draws with ``next``. All that a step does in TensorFlow must be in it: what it calls through
     another `tf.function` is waited for as a whole.
 
+    Let the iterator have a batch for each step that is taken, as of a dataset that repeats: where it ends within a
+    call, what the steps of that call before the end have trained is lost, or a part of it.
+
     With several workers the calls of each overlap among themselves, and with those of other workers as
     asynchronous training always does.
 
