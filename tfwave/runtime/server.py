@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, get_args
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime.compiler import find_compiler
@@ -98,10 +98,11 @@ class Server:
         Raises:
             EnvironmentUnsupported: no supported TensorFlow, or the hook is wanted and can neither be found nor
                 built.
-            EnforcerError: a port is in use, an address or credential is not as it should be, or the library
-                cannot be built.
+            EnforcerError: no such enforcer, a port is in use, an address or credential is not as it should be, or
+                the library cannot be built.
         """
         ends = _Ends(control, credentials, limits, metrics)
+        _check_enforcer(enforcer)
         check_reach(control, credentials)
         definition = _definition(cluster, job_name, task_index, port)
         if config is not None:
@@ -163,6 +164,12 @@ class Server:
         """End control and metrics, and remove the plan (of all servers in this process); TensorFlow goes on."""
         self._services.close()
         self.enforcer.remove()  # whatever came in by then
+
+
+def _check_enforcer(enforcer: str) -> None:
+    known = get_args(Enforcer)
+    if enforcer not in known:
+        raise EnforcerError(f"there is no enforcer '{enforcer}': give one of {', '.join(known)}")
 
 
 def _starting(definition: Any, enforcer: Enforcer) -> _Starting:

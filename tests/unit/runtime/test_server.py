@@ -3,6 +3,8 @@
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from tests.controlled import FakeHook
 from tests.plans import plan_by_hand
 from tfwave.errors import EnforcerError
@@ -47,3 +49,9 @@ def test_no_plan_comes_in_behind_the_end_of_a_server() -> None:
         client.install(PLAN)
     server.stop()
     assert hook.plan is None
+
+
+def test_an_enforcer_that_there_is_not_is_refused() -> None:
+    misspelt: Any = "Proxy"
+    with pytest.raises(EnforcerError, match="no enforcer 'Proxy': give one of auto, hook, proxy"):
+        Server({"ps": ["127.0.0.1:1"]}, "ps", 0, enforcer=misspelt)
