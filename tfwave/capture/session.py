@@ -200,7 +200,7 @@ def _own_graph(graph: Any) -> GraphDef:
 
 
 def _names(fetches: Any) -> tuple[str, ...]:
-    flat: Sequence[Any] = _tensorflow().nest.flatten(fetches)
+    flat: Sequence[Any] = _tensorflow().nest.flatten(fetches, expand_composites=True)
     return tuple(str(getattr(fetch, "name", fetch)) for fetch in flat)
 
 
