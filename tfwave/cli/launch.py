@@ -35,7 +35,8 @@ def launch_command(  # noqa: PLR0913, PLR0917
     """Run a training program on parameter servers and workers of its own, all on this machine.
 
     Starts `python -m tfwave.server` for each task on free ports of loopback, then the program, as the chief, with
-    TF_CONFIG set. When it ends, so do they; its exit code is the command's.
+    TF_CONFIG set. When it ends, so do they; its exit code is the command's. At Ctrl-C it has half a minute to end
+    by itself, on servers that still run.
 
     With --reduce it runs the program once for each worker, for tfwave.keras.PartialReduce, with a coordinator.
     The exit code is 0 if all of them end well, else that of the first that did not; the others go on.

@@ -18,6 +18,8 @@ from tfwave.runtime.ports import reserved_ports
 START_SECONDS = 180.0
 """All servers together have so long to start, once the native library is there."""
 _GRACE_SECONDS = 5.0
+INTERRUPT_SECONDS = 30.0
+"""Ctrl-C tells the programs of a job, too, and not its servers: so long they may take to save what they have."""
 _DIE_WITH_PARENT = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 15)  # PR_SET_PDEATHSIG, SIGTERM; it outlives exec
@@ -84,14 +86,19 @@ def local_servers(ps: int, workers: int) -> Generator[LocalJob]:
 
 
 def run_chief(job: LocalJob, command: Sequence[str]) -> int:
-    """Run a chief's program to its end; its exit code, 128 + number after a signal."""
-    with _process(command, job.environment("chief", 0)) as process:
+    """Run a chief's program to its end; its exit code, 128 + number after a signal.
+
+    At Ctrl-C it has `INTERRUPT_SECONDS` to end by itself.
+    """
+    with _process(command, job.environment("chief", 0)) as process, _let_end([process]):
         code = process.wait()
     return code if code >= 0 else 128 - code
 
 
 def run_workers(workers: int, command: Sequence[str], coordinator: str) -> int:
     """Run a program once for each worker of a job whose reduces have this coordinator, to the end of all.
+
+    At Ctrl-C they have `INTERRUPT_SECONDS` to end by themselves.
 
     Returns:
         0 if all end well, else the exit code of the first worker that did not, 128 + number after a signal.
@@ -103,7 +110,8 @@ def run_workers(workers: int, command: Sequence[str], coordinator: str) -> int:
             started.enter_context(_process(command, job.environment("worker", index)))
             for index in range(workers)
         ]
-        codes = [process.wait() for process in processes]
+        with _let_end(processes):
+            codes = [process.wait() for process in processes]
     first = next((code for code in codes if code), 0)
     return first if first >= 0 else 128 - first
 
@@ -145,7 +153,8 @@ class _Server:
 @contextmanager
 def _server(job: LocalJob, name: str, index: int) -> Generator[_Server]:
     command = [sys.executable, "-m", "tfwave.server"]
-    server = _Server(_started(command, job.environment(name, index), stdout=subprocess.PIPE))
+    environment = job.environment(name, index)
+    server = _Server(_started(command, environment, stdout=subprocess.PIPE, start_new_session=True))
     try:
         yield server
     finally:
@@ -161,9 +170,21 @@ def _process(command: Sequence[str], environment: dict[str, str]) -> Generator["
         _end(process)
 
 
-def _started(command: Sequence[str], environment: dict[str, str], **pipes: Any) -> "subprocess.Popen[str]":
+@contextmanager
+def _let_end(processes: Sequence["subprocess.Popen[str]"]) -> Generator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        end = time.monotonic() + INTERRUPT_SECONDS
+        for process in processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, end - time.monotonic()))
+        raise
+
+
+def _started(command: Sequence[str], environment: dict[str, str], **options: Any) -> "subprocess.Popen[str]":
     bound = [sys.executable, "-c", _DIE_WITH_PARENT, *command]
-    return subprocess.Popen(bound, env=environment, text=True, errors="replace", **pipes)
+    return subprocess.Popen(bound, env=environment, text=True, errors="replace", **options)
 
 
 def _end(process: "subprocess.Popen[str]") -> None:

@@ -1,6 +1,7 @@
 """Launching a job on this machine, as far as no server has to start."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -117,7 +118,8 @@ try:
     sys.stdout.write("it is ready\\n" + "said in a step\\n" * 10_000)
     sys.stdout.flush()
 finally:
-    open(f"{folder}/{{os.getpid()}}.done", "w").close()
+    with open(f"{folder}/{{os.getpid()}}.done", "w") as done:
+        done.write(str(os.getsid(0) == os.getpid()))
 """
 
 
@@ -135,6 +137,7 @@ def test_servers_that_say_more_than_a_pipe_holds_go_on_and_are_heard(
             assert time.monotonic() < end, "a server waits to be heard"
             time.sleep(0.01)
     assert capsys.readouterr().out == "said in a step\n" * 20_000
+    assert [done.read_text() for done in tmp_path.glob("*.done")] == ["True"] * 2, "Ctrl-C ends them first"
 
 
 def launched(tmp_path: Path, background: str, job: str, *more: str) -> subprocess.CompletedProcess[str]:
@@ -234,3 +237,39 @@ def test_workers_find_their_coordinator_and_the_first_that_fails_gives_the_exit_
     assert run_workers(3, [*python(REPORTING), str(tmp_path)], "127.0.0.1:4321") == 3
     assert [(tmp_path / str(rank)).read_text() for rank in range(3)] == ["127.0.0.1:4321 3"] * 3
     assert run_workers(1, python("import os; os.kill(os.getpid(), 9)"), "127.0.0.1:1") == 128 + 9
+
+
+_SAVING = """
+import pathlib, sys, time
+from tfwave.reduce.place import Place
+place = pathlib.Path(sys.argv[1], str(Place.of_tf_config().rank))
+try:
+    place.with_suffix(".begun").touch()
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.6)
+    place.with_suffix(".saved").touch()
+"""
+_LAUNCHING = """
+import sys
+from tfwave.runtime.launch import run_workers
+run_workers(2, [sys.executable, "-c", sys.argv[1], sys.argv[2]], "127.0.0.1:4321")
+"""
+
+
+def test_programs_that_are_interrupted_may_still_save(tmp_path: Path) -> None:
+    """As by Ctrl-C, of which all in a terminal are told."""
+    job = subprocess.Popen(
+        [*python(_LAUNCHING), _SAVING, tmp_path], start_new_session=True, stderr=subprocess.DEVNULL
+    )
+    try:
+        end = time.monotonic() + 120
+        while len(list(tmp_path.glob("*.begun"))) < 2:
+            assert time.monotonic() < end, "the job does not begin"
+            time.sleep(0.01)
+        os.killpg(job.pid, signal.SIGINT)
+        assert job.wait(120) == -signal.SIGINT
+    finally:
+        job.kill()
+        job.wait()
+    assert sorted(path.name for path in tmp_path.glob("*.saved")) == ["0.saved", "1.saved"]
