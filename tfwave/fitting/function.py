@@ -122,7 +122,7 @@ class FittedFunction:
             self._pool.remove()
         with untouched(self._step.get_concrete_function(*sample)):
             bundle = traced_function(self._step, *sample, steps=_TRACED, warmup=1)
-        times = rows / traced_rows
+        times = rows / traced_rows if traced_rows else 1
         question = Question(
             _at(captured_step(bundle), times),
             None,

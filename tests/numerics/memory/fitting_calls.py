@@ -1,0 +1,64 @@
+"""Steps as programs call and write them, in a pool that has room; prints what came out.
+
+python -m tests.numerics.memory.fitting_calls
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tfwave.colocate import limit_memory
+
+limit_memory("64MiB")
+
+import tensorflow as tf  # noqa: E402
+
+from tfwave import fit_memory  # noqa: E402
+
+WIDTH, ROWS, SAMPLE = 8, 6, 4
+
+
+class Function:
+    """A step of one weight, as a `tf.function`."""
+
+    def __init__(self, given: Callable[[Any], Any] = tf.identity) -> None:
+        self.weight = tf.Variable(tf.ones([WIDTH, WIDTH]))
+        self._given = given
+        self.step = tf.function(self._step)
+
+    def _step(self, batch: Any, rate: float = 0.5, *, training: bool = True) -> Any:
+        with tf.GradientTape() as tape:
+            hidden = tf.nn.tanh(self._given(batch) @ self.weight)
+            loss = tf.reduce_sum(hidden * hidden)
+        if training:
+            gradient: Any = tape.gradient(loss, self.weight)
+            self.weight.assign_sub(rate * gradient)
+        return loss
+
+    def values(self, call: Callable[..., Any], *batch: Any, **named: Any) -> list[str]:
+        """What two steps return and leave."""
+        losses = [call(*batch, **named).numpy().tobytes() for _ in range(2)]
+        return [value.hex() for value in (*losses, self.weight.numpy().tobytes())]
+
+
+def same(given: Callable[[Any], Any], *batch: Any, **named: Any) -> bool:
+    plain, fitted = Function(given), Function(given)
+    step = fit_memory(fitted.step, sample_rows=SAMPLE)
+    return fitted.values(step, *batch, **named) == plain.values(plain.step, *batch, **named)
+
+
+def main() -> None:
+    batch = np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)
+    found = {
+        "same": {
+            "empty": same(tf.identity, batch[:0]),
+        },
+    }
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

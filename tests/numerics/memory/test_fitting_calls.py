@@ -1,0 +1,20 @@
+"""A step that is made to fit may be called and written as steps are."""
+
+from typing import Any
+
+import pytest
+
+from tests.numerics.processes import said_in_pool
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    return said_in_pool(64, "tests.numerics.memory.fitting_calls")
+
+
+@pytest.mark.parametrize("case", ["empty"])
+def test_a_function_trains_the_same_however_it_is_called(case: str, found: dict[str, Any]) -> None:
+    """Without a row."""
+    assert found["same"][case]
