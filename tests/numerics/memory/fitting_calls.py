@@ -55,6 +55,7 @@ def main() -> None:
     found = {
         "same": {
             "empty": same(tf.identity, batch[:0]),
+            "sparse": same(tf.sparse.to_dense, tf.sparse.from_dense(batch)),
         },
     }
     json.dump(found, sys.stdout)

@@ -14,7 +14,7 @@ def found() -> dict[str, Any]:
     return said_in_pool(64, "tests.numerics.memory.fitting_calls")
 
 
-@pytest.mark.parametrize("case", ["empty"])
+@pytest.mark.parametrize("case", ["empty", "sparse"])
 def test_a_function_trains_the_same_however_it_is_called(case: str, found: dict[str, Any]) -> None:
-    """Without a row."""
+    """Without a row, with a sparse batch of which some rows are traced."""
     assert found["same"][case]

@@ -25,9 +25,17 @@ def first_rows(batch: tuple[Any, ...], rows: int, count: int | None) -> tuple[An
 
     def cut(leaf: Any) -> Any:
         shape: Any = getattr(leaf, "shape", ())
-        return leaf[:count] if len(shape) and int(shape[0]) == rows else leaf
+        if not len(shape) or int(shape[0]) != rows:
+            return leaf
+        return leaf[:count] if hasattr(leaf, "__getitem__") else _sparse_rows(leaf, count)
 
     return _nest().map_structure(cut, batch)
+
+
+def _sparse_rows(leaf: Any, count: int) -> Any:
+    """Of a `tf.SparseTensor`, which has no slices."""
+    sparse: Any = import_module("tensorflow").sparse
+    return sparse.slice(leaf, [0] * len(leaf.shape), [count, *leaf.shape[1:]])
 
 
 def _nest() -> Any:
