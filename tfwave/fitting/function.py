@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tfwave.bundle.bundle import Bundle
 from tfwave.capture.call import traced_function
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.offload.batch import scaled
@@ -18,6 +19,7 @@ from tfwave.plan.plan import Plan
 from tfwave.report.drawn.fitted import fit_figure
 from tfwave.report.page.left import leave_page
 from tfwave.report.told import tell_plan
+from tfwave.runtime.beside import ran_out_of_memory
 from tfwave.runtime.events import Events
 from tfwave.runtime.live.batches import kind_of
 from tfwave.runtime.live.grappler import in_grappler
@@ -73,7 +75,7 @@ class FittedFunction:
         """Make a step. The first with a batch of its shape and type is planned, which takes some steps' time.
 
         Raises:
-            PlanError: the step does not fit; says what would.
+            PlanError: the step does not fit; says what would. Or the steps that are traced have no room.
             BundleError, EnforcerError: as `tfwave.capture_function`, or TensorFlow shows another graph than it ran,
                 or none; or another thread's step in a planned pool does not end.
         """
@@ -120,11 +122,10 @@ class FittedFunction:
         _log.info("tfwave: tracing %d steps of %d rows, on copies", _TRACED, traced_rows)
         if self._pool is not None:
             self._pool.remove()
-        with untouched(self._step.get_concrete_function(*sample)):
-            bundle = traced_function(self._step, *sample, steps=_TRACED, warmup=1)
+        captured = captured_step(self._traced(sample, traced_rows))
         times = rows / traced_rows if traced_rows else 1
         question = Question(
-            _at(captured_step(bundle), times),
+            _at(captured, times),
             None,
             self._limit,
             places=self._pool is not None,
@@ -143,6 +144,18 @@ class FittedFunction:
         plan = question.plan()
         self._leave(f"fitted_{rows}_rows", plan, question)
         return plan
+
+    def _traced(self, sample: tuple[Any, ...], rows: int) -> Bundle:
+        try:
+            with untouched(self._step.get_concrete_function(*sample)):
+                return traced_function(self._step, *sample, steps=_TRACED, warmup=1)
+        except Exception as error:
+            if not ran_out_of_memory(error):
+                raise
+            raise PlanError(
+                f"the steps that are traced, of {rows} rows, have no room as they are: let them be of fewer, with "
+                "sample_rows"
+            ) from error
 
     def _leave(self, name: str, plan: Plan, question: Question) -> None:
         if self._report_dir is None or self.events is None:

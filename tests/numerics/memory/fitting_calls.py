@@ -17,6 +17,7 @@ limit_memory("64MiB")
 import tensorflow as tf  # noqa: E402
 
 from tfwave import fit_memory  # noqa: E402
+from tfwave.errors import TfwaveError  # noqa: E402
 
 WIDTH, ROWS, SAMPLE = 8, 6, 4
 
@@ -50,12 +51,32 @@ def same(given: Callable[[Any], Any], *batch: Any, **named: Any) -> bool:
     return fitted.values(step, *batch, **named) == plain.values(plain.step, *batch, **named)
 
 
+def said(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except TfwaveError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def full(_: np.ndarray) -> np.ndarray:
+    """TensorFlow makes of it what it makes of a pool that has run out, without the wait of ten seconds."""
+    raise MemoryError
+
+
+def in_full_pool(batch: Any) -> Any:
+    return tf.ensure_shape(tf.numpy_function(full, [batch], tf.float32), batch.shape)
+
+
 def main() -> None:
     batch = np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)
     found = {
         "same": {
             "empty": same(tf.identity, batch[:0]),
             "sparse": same(tf.sparse.to_dense, tf.sparse.from_dense(batch)),
+        },
+        "said": {
+            "full": said(lambda: fit_memory(Function(in_full_pool).step)(batch)),
         },
     }
     json.dump(found, sys.stdout)

@@ -18,3 +18,13 @@ def found() -> dict[str, Any]:
 def test_a_function_trains_the_same_however_it_is_called(case: str, found: dict[str, Any]) -> None:
     """Without a row, with a sparse batch of which some rows are traced."""
     assert found["same"][case]
+
+
+SAID = {
+    "full": "PlanError: the steps that are traced, of 6 rows, have no room as they are",
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_a_mistake_is_said_with_the_way_out(case: str, found: dict[str, Any]) -> None:
+    assert SAID[case] in found["said"][case]
