@@ -21,7 +21,7 @@ from tfwave.report.page.left import leave_page
 from tfwave.report.told import tell_plan
 from tfwave.runtime.beside import ran_out_of_memory
 from tfwave.runtime.events import Events
-from tfwave.runtime.live.batches import kind_of
+from tfwave.runtime.live.batches import by_place, kind_of
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.live.instances import FunctionInstance
 from tfwave.runtime.live.retrace import is_function
@@ -71,14 +71,17 @@ class FittedFunction:
         """What this process has moved to the host and back, and holds there now."""
         return stash_figures()
 
-    def __call__(self, *batch: Any) -> Any:
+    def __call__(self, *batch: Any, **named: Any) -> Any:
         """Make a step. The first with a batch of its shape and type is planned, which takes some steps' time.
 
         Raises:
+            TypeError: the step is not called like that.
             PlanError: the step does not fit; says what would. Or the steps that are traced have no room.
             BundleError, EnforcerError: as `tfwave.capture_function`, or TensorFlow shows another graph than it ran,
-                or none; or another thread's step in a planned pool does not end.
+                or none; or another thread's step in a planned pool does not end; or it takes arguments by name
+                alone.
         """
+        batch = by_place(self._step, batch, named)
         kind = kind_of(batch)
         with nullcontext() if self._pool is None else self._pool.turn():
             if kind not in self._instances:

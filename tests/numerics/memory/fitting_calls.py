@@ -54,7 +54,7 @@ def same(given: Callable[[Any], Any], *batch: Any, **named: Any) -> bool:
 def said(call: Callable[[], object]) -> str:
     try:
         call()
-    except TfwaveError as error:
+    except (TfwaveError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -72,10 +72,13 @@ def main() -> None:
     batch = np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)
     found = {
         "same": {
+            "named": same(tf.identity, batch=batch, rate=0.25),
             "empty": same(tf.identity, batch[:0]),
             "sparse": same(tf.sparse.to_dense, tf.sparse.from_dense(batch)),
         },
         "said": {
+            "by name alone": said(lambda: fit_memory(Function().step)(batch, training=True)),
+            "no such name": said(lambda: fit_memory(Function().step)(batch, speed=1)),
             "full": said(lambda: fit_memory(Function(in_full_pool).step)(batch)),
         },
     }

@@ -14,13 +14,15 @@ def found() -> dict[str, Any]:
     return said_in_pool(64, "tests.numerics.memory.fitting_calls")
 
 
-@pytest.mark.parametrize("case", ["empty", "sparse"])
+@pytest.mark.parametrize("case", ["named", "empty", "sparse"])
 def test_a_function_trains_the_same_however_it_is_called(case: str, found: dict[str, Any]) -> None:
-    """Without a row, with a sparse batch of which some rows are traced."""
+    """With arguments by name, without a row, with a sparse batch of which some rows are traced."""
     assert found["same"][case]
 
 
 SAID = {
+    "by name alone": "EnforcerError: the step takes training by name alone: let it take that by place, too",
+    "no such name": "TypeError: got an unexpected keyword argument 'speed'",
     "full": "PlanError: the steps that are traced, of 6 rows, have no room as they are",
 }
 
