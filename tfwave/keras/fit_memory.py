@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tfwave.fitting.function import FittedFunction, fit_memory
-from tfwave.keras.batches import batch_spec, plain_batch
+from tfwave.keras.batches import plain_batch
 from tfwave.keras.hooks import Hooks
-from tfwave.keras.ready import check_one_step, make_variables
+from tfwave.keras.ready import check_one_step
 from tfwave.keras.stand_in import StandIn
 from tfwave.plan.plan import Plan
 from tfwave.runtime.stash import StashFigures, stash_figures
@@ -95,11 +95,9 @@ class _FittedSteps:
 
     def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
         tensorflow: Any = __import__("tensorflow")
-        self._model = model
         step = tensorflow.function(partial(_with_loss, model), autograph=False)
         self._fitted: FittedFunction = fit_memory(step, **options)
         self._moved = stash_figures()
-        self._is_built = False
 
     @property
     def plans(self) -> Mapping[tuple[str, ...], Plan]:
@@ -133,11 +131,7 @@ class _FittedSteps:
             StopIteration: there is none.
             TfwaveError: the step cannot be traced, or does not fit.
         """
-        batch = plain_batch(next(iterator))
-        if not self._is_built:
-            make_variables(self._model, batch_spec(iterator, batch))
-            self._is_built = True
-        logs, _ = self._fitted(batch)
+        logs, _ = self._fitted(plain_batch(next(iterator)))
         return logs
 
 
