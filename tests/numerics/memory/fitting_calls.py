@@ -5,7 +5,7 @@ python -m tests.numerics.memory.fitting_calls
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,12 @@ from tfwave.colocate import limit_memory
 
 limit_memory("64MiB")
 
+import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from tfwave import fit_memory  # noqa: E402
 from tfwave.errors import TfwaveError  # noqa: E402
+from tfwave.keras import FitMemoryCallback  # noqa: E402
 
 WIDTH, ROWS, SAMPLE = 8, 6, 4
 
@@ -68,18 +70,62 @@ def in_full_pool(batch: Any) -> Any:
     return tf.ensure_shape(tf.numpy_function(full, [batch], tf.float32), batch.shape)
 
 
+class Adversaries(keras.Model):
+    """Two models, and a step with a loss for each; of Keras it logs means alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maker: Any = keras.Sequential([keras.Input((WIDTH,)), keras.layers.Dense(WIDTH, "tanh")])
+        self.judge: Any = keras.Sequential([keras.Input((WIDTH,)), keras.layers.Dense(1)])
+        self.optimizers: Any = [keras.optimizers.Adam(0.1), keras.optimizers.SGD(0.1)]
+        self.means: Any = [keras.metrics.Mean("judge"), keras.metrics.Mean("maker")]
+
+    def train_step(self, data: Any) -> Mapping[str, Any]:
+        self._learn(self.judge, 0, lambda: self.judge(self.maker(data)) - self.judge(data))
+        self._learn(self.maker, 1, lambda: 1 - self.judge(self.maker(data)))
+        return {mean.name: mean.result() for mean in self.means}
+
+    def _learn(self, model: Any, number: int, error: Callable[[], Any]) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(error()))
+        weights = model.trainable_variables
+        self.optimizers[number].apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        self.means[number].update_state(loss)
+
+
+class InFunction(Adversaries):
+    """The same, as some write it."""
+
+    @tf.function
+    def train_step(self, data: Any) -> Mapping[str, Any]:
+        return super().train_step(data)
+
+
+def adversaries(kind: type[Adversaries], *callbacks: Any) -> list[Any]:
+    keras.utils.set_random_seed(1)
+    model: Any = kind()
+    model.compile(jit_compile=False)
+    inputs = np.random.default_rng(1).standard_normal((2 * ROWS, WIDTH), np.float32)
+    history = model.fit(inputs, batch_size=ROWS, epochs=2, verbose=0, callbacks=[*callbacks])
+    return [history.history, [value.tobytes().hex() for value in model.get_weights()]]
+
+
 def main() -> None:
     batch = np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)
+    callback = FitMemoryCallback()
     found = {
         "same": {
             "named": same(tf.identity, batch=batch, rate=0.25),
             "empty": same(tf.identity, batch[:0]),
             "sparse": same(tf.sparse.to_dense, tf.sparse.from_dense(batch)),
+            "adversaries": adversaries(Adversaries, callback) == adversaries(Adversaries),
         },
+        "plans": len(callback.plans),
         "said": {
             "by name alone": said(lambda: fit_memory(Function().step)(batch, training=True)),
             "no such name": said(lambda: fit_memory(Function().step)(batch, speed=1)),
             "full": said(lambda: fit_memory(Function(in_full_pool).step)(batch)),
+            "in a function": said(lambda: adversaries(InFunction, FitMemoryCallback())),
         },
     }
     json.dump(found, sys.stdout)

@@ -20,10 +20,16 @@ def test_a_function_trains_the_same_however_it_is_called(case: str, found: dict[
     assert found["same"][case]
 
 
+def test_a_keras_model_without_a_call_that_logs_means_trains_the_same(found: dict[str, Any]) -> None:
+    assert found["same"]["adversaries"]
+    assert found["plans"] == 1
+
+
 SAID = {
     "by name alone": "EnforcerError: the step takes training by name alone: let it take that by place, too",
     "no such name": "TypeError: got an unexpected keyword argument 'speed'",
     "full": "PlanError: the steps that are traced, of 6 rows, have no room as they are",
+    "in a function": "is a tf.function, in which its loss is not seen: leave @tf.function off",
 }
 
 
