@@ -153,7 +153,9 @@ def make_variables(model: Any, element_spec: Any) -> None:
                 model._symbolic_build(data_batch=element_spec)
             else:
                 _check_parts(model)
-                model.optimizer.build(model.trainable_variables)
+                for optimizer in optimizers_of(model):
+                    if not optimizer.built:
+                        optimizer.build(model.trainable_variables)
     except (RuntimeError, TypeError, ValueError) as err:
         reason = str(err).partition("\n")[0]
         raise TfwaveError(

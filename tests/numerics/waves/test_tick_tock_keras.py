@@ -23,6 +23,7 @@ from tests.numerics.waves.keras_waves import (
 )
 from tests.numerics.waves.waves import WIDTHS, Replica, Values, batches, gradient_of, mean
 from tfwave.keras import TickTockCallback
+from tfwave.keras.ready import make_variables
 
 pytestmark = pytest.mark.tensorflow
 
@@ -222,6 +223,12 @@ def test_a_model_without_a_call_trains_what_it_is_around() -> None:
     for model in (plain, around):
         model.fit(dataset(batches(4)), epochs=EPOCHS, callbacks=[TickTockCallback()], verbose=0)
     assert same_bits(inner.get_weights(), plain.get_weights())
+
+
+def test_a_model_without_a_call_may_have_its_optimizers_to_itself() -> None:
+    around: Any = Around(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
+    around.compile(None)
+    make_variables(around, None)
 
 
 def test_batches_of_two_shapes_share_their_waves() -> None:
