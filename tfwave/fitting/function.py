@@ -55,6 +55,7 @@ class FittedFunction:
         self._events = None if report_dir is None else Events(report_dir)
         self._instances: dict[tuple[str, ...], FunctionInstance] = {}
         self._plans: dict[tuple[str, ...], Plan] = {}
+        self._rows: list[int] = []
 
     @property
     def plans(self) -> Mapping[tuple[str, ...], Plan]:
@@ -110,6 +111,7 @@ class FittedFunction:
                 if not shown:
                     raise EnforcerError(_NOT_SHOWN)
         self._instances[kind], self._plans[kind] = instance, plan
+        self._rows.append(rows_of(batch))
         return value
 
     def _serve(self, plan: Plan) -> None:
@@ -145,7 +147,7 @@ class FittedFunction:
             (section.seconds - section.plain_seconds) * 1e3,
         )
         plan = question.plan()
-        self._leave(f"fitted_{rows}_rows", plan, question)
+        self._leave(self._name(rows), plan, question)
         return plan
 
     def _traced(self, sample: tuple[Any, ...], rows: int) -> Bundle:
@@ -159,6 +161,11 @@ class FittedFunction:
                 f"the steps that are traced, of {rows} rows, have no room as they are: let them be of fewer, with "
                 "sample_rows"
             ) from error
+
+    def _name(self, rows: int) -> str:
+        """Of a plan's files: as many rows come in several shapes, such as sequences of several lengths."""
+        number = self._rows.count(rows) + 1
+        return f"fitted_{rows}_rows" if number == 1 else f"fitted_{rows}_rows_{number}"
 
     def _leave(self, name: str, plan: Plan, question: Question) -> None:
         if self._report_dir is None or self.events is None:
@@ -197,7 +204,8 @@ def fit_memory(
         sample_rows: how many rows of the first batch are traced; all, if nothing says otherwise.
         report_dir: a directory that gets each plan as it is made, as ``fitted_<rows>_rows.plan.json``, a page of it
             as ``fitted_<rows>_rows.html`` (see `tfwave report`), and for TensorBoard what it says as text and what
-            a step holds, as it is and fitted, as a picture (with ``tfwave[plot]``); None: none.
+            a step holds, as it is and fitted, as a picture (with ``tfwave[plot]``); None: none. Where as many rows
+            come in several shapes, the second is ``fitted_<rows>_rows_2``.
 
     Raises:
         EnforcerError: the step is no `tf.function`, the pool has no limit, or a number is out of range.

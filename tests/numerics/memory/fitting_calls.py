@@ -6,6 +6,8 @@ python -m tests.numerics.memory.fitting_calls
 import json
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,15 @@ def same(given: Callable[[Any], Any], *batch: Any, **named: Any) -> bool:
     plain, fitted = Function(given), Function(given)
     step = fit_memory(fitted.step, sample_rows=SAMPLE)
     return fitted.values(step, *batch, **named) == plain.values(plain.step, *batch, **named)
+
+
+def left_of_two_shapes(batch: np.ndarray) -> list[str]:
+    """The plans that are left of as many rows in two shapes."""
+    with TemporaryDirectory() as folder:
+        step = fit_memory(Function(lambda given: tf.reshape(given, [-1, WIDTH])).step, report_dir=folder)
+        for shape in ([ROWS, WIDTH], [ROWS, 2, WIDTH // 2]):
+            step(batch.reshape(shape))
+        return sorted(path.name for path in Path(folder).glob("*.plan.json"))
 
 
 def said(call: Callable[[], object]) -> str:
@@ -120,6 +131,7 @@ def main() -> None:
             "sparse": same(tf.sparse.to_dense, tf.sparse.from_dense(batch)),
             "adversaries": adversaries(Adversaries, callback) == adversaries(Adversaries),
         },
+        "left": left_of_two_shapes(batch),
         "plans": len(callback.plans),
         "said": {
             "by name alone": said(lambda: fit_memory(Function().step)(batch, training=True)),

@@ -20,6 +20,10 @@ def test_a_function_trains_the_same_however_it_is_called(case: str, found: dict[
     assert found["same"][case]
 
 
+def test_plans_of_as_many_rows_in_two_shapes_are_all_left(found: dict[str, Any]) -> None:
+    assert found["left"] == ["fitted_6_rows.plan.json", "fitted_6_rows_2.plan.json"]
+
+
 def test_a_keras_model_without_a_call_that_logs_means_trains_the_same(found: dict[str, Any]) -> None:
     assert found["same"]["adversaries"]
     assert found["plans"] == 1
