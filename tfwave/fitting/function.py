@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tfwave.bundle.bundle import Bundle
 from tfwave.capture.call import traced_function
 from tfwave.errors import EnforcerError, PlanError
 from tfwave.offload.batch import scaled
@@ -19,8 +20,9 @@ from tfwave.plan.plan import Plan
 from tfwave.report.drawn.fitted import fit_figure
 from tfwave.report.page.left import leave_page
 from tfwave.report.told import tell_plan
+from tfwave.runtime.beside import ran_out_of_memory
 from tfwave.runtime.events import Events
-from tfwave.runtime.live.batches import kind_of, lengths_of
+from tfwave.runtime.live.batches import by_place, kind_of, lengths_of
 from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.live.instances import FunctionInstance
 from tfwave.runtime.live.retrace import is_function
@@ -70,6 +72,7 @@ class FittedFunction:
         self._events = None if report_dir is None else Events(report_dir)
         self._instances: dict[_Kind, FunctionInstance] = {}
         self._plans: dict[_Kind, Plan] = {}
+        self._rows: list[int] = []
 
     @property
     def plans(self) -> Mapping[tuple[str, ...], Plan]:
@@ -86,16 +89,19 @@ class FittedFunction:
         """What this process has moved to the host and back, and holds there now."""
         return stash_figures()
 
-    def __call__(self, *batch: Any) -> Any:
+    def __call__(self, *batch: Any, **named: Any) -> Any:
         """Make a step. The first with a batch of its shape and type is planned, which takes some steps' time.
 
         So is one whose ragged or sparse tensors have more values, or longer rows, than in any that was planned.
 
         Raises:
-            PlanError: the step does not fit; says what would.
+            TypeError: the step is not called like that.
+            PlanError: the step does not fit; says what would. Or the steps that are traced have no room.
             BundleError, EnforcerError: as `tfwave.capture_function`, or TensorFlow shows another graph than it ran,
-                or none; or another thread's step in a planned pool does not end.
+                or none; or another thread's step in a planned pool does not end; or it takes arguments by name
+                alone.
         """
+        batch = by_place(self._step, batch, named)
         own = _Kind(kind_of(batch), lengths_of(batch))
         with nullcontext() if self._pool is None else self._pool.turn():
             kind = next(filter(own.is_covered_by, self._instances), None)
@@ -125,6 +131,7 @@ class FittedFunction:
                 if not shown:
                     raise EnforcerError(_NOT_SHOWN)
         self._instances[kind], self._plans[kind] = instance, plan
+        self._rows.append(rows_of(batch))
         return value
 
     def _serve(self, plan: Plan) -> None:
@@ -140,11 +147,10 @@ class FittedFunction:
         _log.info("tfwave: tracing %d steps of %d rows, on copies", _TRACED, traced_rows)
         if self._pool is not None:
             self._pool.remove()
-        with untouched(self._step.get_concrete_function(*sample)):
-            bundle = traced_function(self._step, *sample, steps=_TRACED, warmup=1)
+        captured = captured_step(self._traced(sample, traced_rows))
         times = 1.0 if traced_rows == rows else rows / traced_rows  # both may be 0
         question = Question(
-            _at(captured_step(bundle), times),
+            _at(captured, times),
             None,
             self._limit,
             places=self._pool is not None,
@@ -161,8 +167,25 @@ class FittedFunction:
             (section.seconds - section.plain_seconds) * 1e3,
         )
         plan = question.plan()
-        self._leave(f"fitted_{rows}_rows", plan, question)
+        self._leave(self._name(rows), plan, question)
         return plan
+
+    def _traced(self, sample: tuple[Any, ...], rows: int) -> Bundle:
+        try:
+            with untouched(self._step.get_concrete_function(*sample)):
+                return traced_function(self._step, *sample, steps=_TRACED, warmup=1)
+        except Exception as error:
+            if not ran_out_of_memory(error):
+                raise
+            raise PlanError(
+                f"the steps that are traced, of {rows} rows, have no room as they are: let them be of fewer, with "
+                "sample_rows"
+            ) from error
+
+    def _name(self, rows: int) -> str:
+        """Of a plan's files: as many rows come in several shapes, such as sequences of several lengths."""
+        number = self._rows.count(rows) + 1
+        return f"fitted_{rows}_rows" if number == 1 else f"fitted_{rows}_rows_{number}"
 
     def _leave(self, name: str, plan: Plan, question: Question) -> None:
         if self._report_dir is None or self.events is None:
@@ -201,7 +224,8 @@ def fit_memory(
         sample_rows: how many rows of the first batch are traced; all, if nothing says otherwise.
         report_dir: a directory that gets each plan as it is made, as ``fitted_<rows>_rows.plan.json``, a page of it
             as ``fitted_<rows>_rows.html`` (see `tfwave report`), and for TensorBoard what it says as text and what
-            a step holds, as it is and fitted, as a picture (with ``tfwave[plot]``); None: none.
+            a step holds, as it is and fitted, as a picture (with ``tfwave[plot]``); None: none. Where as many rows
+            come in several shapes, the second is ``fitted_<rows>_rows_2``.
 
     Raises:
         EnforcerError: the step is no `tf.function`, the pool has no limit, or a number is out of range.

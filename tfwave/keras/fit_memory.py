@@ -1,17 +1,20 @@
 """Training in a limited memory as a callback for `fit`."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tfwave.errors import TfwaveError
 from tfwave.fitting.function import FittedFunction, fit_memory
-from tfwave.keras.batches import batch_spec, plain_batch
+from tfwave.keras.batches import plain_batch
 from tfwave.keras.hooks import Hooks
-from tfwave.keras.ready import check_one_step, make_variables
+from tfwave.keras.ready import check_one_step
 from tfwave.keras.stand_in import StandIn
 from tfwave.plan.plan import Plan
+from tfwave.runtime.live.retrace import is_function
 from tfwave.runtime.stash import StashFigures, stash_figures
+from tfwave.runtime.waves.targets import targets_noted
 
 
 class FitMemoryCallback(Hooks):
@@ -64,6 +67,7 @@ class FitMemoryCallback(Hooks):
         """
         del logs
         check_one_step(self.model)
+        _check_loss_is_seen(self.model)
         self._stand_in.put(self.model, lambda: _FittedSteps(self.model, self._step_options))
 
     def on_test_begin(self, logs: Any = None) -> None:
@@ -95,11 +99,9 @@ class _FittedSteps:
 
     def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
         tensorflow: Any = __import__("tensorflow")
-        self._model = model
-        step = tensorflow.function(partial(_with_loss, model), autograph=False)
+        step = tensorflow.function(partial(_with_losses, model), autograph=False)
         self._fitted: FittedFunction = fit_memory(step, **options)
         self._moved = stash_figures()
-        self._is_built = False
 
     @property
     def plans(self) -> Mapping[tuple[str, ...], Plan]:
@@ -133,30 +135,25 @@ class _FittedSteps:
             StopIteration: there is none.
             TfwaveError: the step cannot be traced, or does not fit.
         """
-        batch = plain_batch(next(iterator))
-        if not self._is_built:
-            make_variables(self._model, batch_spec(iterator, batch))
-            self._is_built = True
-        logs, _ = self._fitted(batch)
+        logs, _ = self._fitted(plain_batch(next(iterator)))
         return logs
 
 
-def _with_loss(model: Any, batch: Any) -> tuple[Any, list[Any]]:
-    """The model's step, and its loss: what Keras logs is a mean, which does not tell where the step turns."""
-    losses: list[Any] = []
-    compute_loss = model.compute_loss
+def _check_loss_is_seen(model: Any) -> None:
+    if is_function(model.train_step):
+        raise TfwaveError(
+            f"the train_step of '{model.name}' is a tf.function, in which its loss is not seen: leave @tf.function "
+            "off, as fit makes a graph of it"
+        )
 
-    @wraps(compute_loss)
-    def noted(*args: Any, **options: Any) -> Any:
-        losses.append(compute_loss(*args, **options))
-        return losses[-1]
 
-    there = "compute_loss" in vars(model)
-    model.compute_loss = noted
-    try:
-        return model.train_step(batch), losses
-    finally:
-        if there:
-            model.compute_loss = compute_loss
-        else:
-            del model.compute_loss
+def _with_losses(model: Any, batch: Any) -> tuple[Any, list[Any]]:
+    """The model's step, and what it takes gradients of: what Keras logs is a mean, which does not tell its turn.
+
+    What is in another graph, such as that of a `tf.function` which the step calls, cannot be returned.
+    """
+    tensorflow: Any = __import__("tensorflow")
+    graph = tensorflow.compat.v1.get_default_graph()
+    with targets_noted() as targets:
+        logs = model.train_step(batch)
+    return logs, [target for target in targets if getattr(target, "graph", None) is graph]

@@ -142,15 +142,38 @@ def _check_places(places: Mapping[str, str]) -> None:
 def make_variables(model: Any, element_spec: Any) -> None:
     """Create the variables of a model, its metrics and its optimizer, those that are not there.
 
+    A model without a `call`, whose train_step calls what it consists of, has those that it trains already.
+
     Raises:
-        TfwaveError: the model cannot be built from such batches.
+        TfwaveError: the model cannot be built from such batches, or consists of what is not built.
     """
     try:
         with model.distribute_strategy.scope():
-            model._symbolic_build(data_batch=element_spec)
+            if _has_call(model):
+                model._symbolic_build(data_batch=element_spec)
+            else:
+                _check_parts(model)
+                for optimizer in optimizers_of(model):
+                    if not optimizer.built:
+                        optimizer.build(model.trainable_variables)
     except (RuntimeError, TypeError, ValueError) as err:
         reason = str(err).partition("\n")[0]
         raise TfwaveError(
             f"the model '{model.name}' cannot be built from batches of {element_spec} ({reason}): call it once "
             "on a batch, under the scope of its strategy if it has one"
         ) from err
+
+
+def _has_call(model: Any) -> bool:
+    keras: Any = __import__("keras")
+    kind: Any = model.__class__
+    return kind.call is not keras.Model.call
+
+
+def _check_parts(model: Any) -> None:
+    for layer in model._flatten_layers(include_self=False):
+        if not layer.built:
+            raise TfwaveError(
+                f"the model '{model.name}' has no call() to build its layer '{layer.name}': call that layer "
+                "on a batch before fit, or give it an Input"
+            )

@@ -59,7 +59,8 @@ def captured_step(bundle: Bundle, device: str | None = None) -> CapturedStep:
         flow = StepFlow.of(item, verify(item))
     except PassError as error:
         raise BundleError(
-            f"its backward pass is not found ({error}): capture a training step that fetches loss and train op"
+            f"its backward pass is not found ({error}): capture a training step that fetches loss and train op, or "
+            "a function that returns its loss"
         ) from error
     return CapturedStep(found, bundle.view, _Made(bundle, found, OpTable.of(graph), flow).step())
 

@@ -129,12 +129,6 @@ def fitted_kinds() -> tuple[list[tuple[str, ...]], list[float]]:
     return sorted(fitted.plans), [float(loss) for loss in given]
 
 
-def fitted_rows() -> list[float]:
-    """What a step gives for no rows, and for sparse ones of which the first is traced."""
-    sparse = fit_memory(summed(tf.sparse.to_dense), sample_rows=1)
-    return [float(fit_memory(summed(tf.identity))(tf.ones([0, 3]))), float(sparse(tf.sparse.eye(4)))]
-
-
 def main() -> None:
     let_copies_cost_nothing()
     job = Trained()
@@ -164,7 +158,6 @@ def main() -> None:
         "away": [len(memory.tensors) for memory in plans if memory],
         "names": sorted(fitted.plans),
         "kinds": fitted_kinds(),
-        "of_rows": fitted_rows(),
     }
     json.dump(found, sys.stdout)
 

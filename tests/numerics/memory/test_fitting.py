@@ -43,10 +43,6 @@ def test_a_batch_that_may_take_more_is_planned_by_itself(fitted: dict[str, Any])
     assert losses == [6, 6, 50, 400, 30]
 
 
-def test_an_empty_batch_and_a_sample_of_a_sparse_one_are_planned(fitted: dict[str, Any]) -> None:
-    assert fitted["of_rows"] == [0, 4]
-
-
 def test_bytes_are_moved_and_none_stay(fitted: dict[str, Any]) -> None:
     out, back = fitted["moved"]
     assert out > back > 0  # the step that failed fetched nothing

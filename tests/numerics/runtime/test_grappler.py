@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tests.numerics.corpus import places
 from tests.numerics.runtime.gates import PREFIX, Failing, Gates, Interrupted
-from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.errors import EnforcerError, EnvironmentUnsupported, PassError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.passes.base import GraphPass
@@ -42,6 +42,22 @@ class Watched(GraphPass):
 
     def run(self, graph: GraphRewriter) -> None:
         self.seen.append(graph.item)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class TakenLater(GraphPass):
+    """Refuses a graph when it is shown for the first time, and leaves it as it is when it is shown again."""
+
+    shown: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+
+    def run(self, graph: GraphRewriter) -> None:
+        fetches = graph.item.fetches
+        if fetches not in self.shown:
+            self.shown.add(fetches)
+            raise PassError("not yet")
 
     def __str__(self) -> str:
         return self.name
@@ -152,6 +168,15 @@ def test_a_failing_pass_does_not_stop_the_job() -> None:
         losses, _ = run_session()
     assert losses == expected
     assert run_session()[0] == expected
+
+
+def test_a_graph_that_is_refused_at_first_and_then_taken_as_it_is_is_no_failure() -> None:
+    """As by a plan that changes nothing, of a graph that is the planned one by the second call."""
+    plain = run_function()
+    with in_grappler(TakenLater()) as outcomes:
+        assert run_function() == plain
+    assert "not yet" in {outcome.error for outcome in outcomes}
+    assert not any(outcome.edits for outcome in outcomes)
 
 
 def test_an_interrupt_is_raised_at_the_end() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.numerics.corpus.sample import Array, same_bits
 from tests.numerics.waves.keras_waves import (
     OPTIMIZERS,
+    Around,
     attention,
     dataset,
     dense,
@@ -20,8 +21,9 @@ from tests.numerics.waves.keras_waves import (
     weights_of,
     weights_of_wave,
 )
-from tests.numerics.waves.waves import Replica, Values, batches, gradient_of, mean
+from tests.numerics.waves.waves import WIDTHS, Replica, Values, batches, gradient_of, mean
 from tfwave.keras import TickTockCallback
+from tfwave.keras.ready import make_variables
 
 pytestmark = pytest.mark.tensorflow
 
@@ -212,6 +214,21 @@ def test_validation_is_of_wave_0() -> None:
     group.in_waves(given[2:])
     wanted = np.mean([losses(group.replicas[0].values, *batch) for batch in held], axis=0)
     assert np.allclose([fitted.history["val_loss"][0], fitted.history["val_mae"][0]], wanted, rtol=1e-12)
+
+
+def test_a_model_without_a_call_trains_what_it_is_around() -> None:
+    plain, inner = dense("adam"), keras.Sequential([keras.Input((WIDTHS[0],)), *dense("adam").layers])
+    around: Any = Around(inner)
+    around.compile(OPTIMIZERS["adam"](), steps_per_execution=2)
+    for model in (plain, around):
+        model.fit(dataset(batches(4)), epochs=EPOCHS, callbacks=[TickTockCallback()], verbose=0)
+    assert same_bits(inner.get_weights(), plain.get_weights())
+
+
+def test_a_model_without_a_call_may_have_its_optimizers_to_itself() -> None:
+    around: Any = Around(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
+    around.compile(None)
+    make_variables(around, None)
 
 
 def test_batches_of_two_shapes_share_their_waves() -> None:

@@ -13,7 +13,7 @@ import tf_keras
 
 from tests.numerics.corpus.sample import same_bits
 from tests.numerics.replicas import mirrored
-from tests.numerics.waves.keras_waves import dataset, dense, files_with, in_doubles, mixed, sequences
+from tests.numerics.waves.keras_waves import Around, dataset, dense, files_with, in_doubles, mixed, sequences
 from tests.numerics.waves.waves import batches
 from tests.strategies import CollectiveAllReduceStrategy
 from tfwave.errors import PassError, TfwaveError
@@ -162,6 +162,12 @@ def of_two_optimizers() -> Any:
     return model
 
 
+def around_what_is_not_built() -> Any:
+    model = Around(keras.Sequential([keras.layers.Dense(3, name="inner")]))
+    model.compile("sgd", steps_per_execution=2)
+    return model
+
+
 def accumulating_replicas() -> Any:
     with mirrored("CPU:0").scope():
         return compiled(optimizer=keras.optimizers.SGD(gradient_accumulation_steps=2))
@@ -188,6 +194,7 @@ REFUSED = {
     ),
     "strategy": (under_a_strategy, "belongs to a OneDeviceStrategy"),
     "second": (of_two_optimizers, "has another optimizer, 'second', which is not built"),
+    "around": (around_what_is_not_built, r"has no call\(\) to build its layer"),
 }
 
 

@@ -122,3 +122,8 @@ def test_a_step_that_trains_nothing_is_refused() -> None:
     other: list[Node] = [("u", "VarHandleOp", []), ("move", "AssignSubVariableOp", ["u", "loss"])]
     with pytest.raises(PassError, match="no end of the forward pass is found"):
         backward([*FORWARD, *other], ("loss:0", "move"))
+
+
+def test_a_step_that_fetches_nothing_is_refused() -> None:
+    with pytest.raises(PassError, match="no end of the forward pass is found: fetch the loss"):
+        backward([*FORWARD, *GRADIENTS, *UPDATES], fetches=())

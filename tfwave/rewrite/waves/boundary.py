@@ -59,7 +59,8 @@ class BoundaryFinder:
         return self.flow.step.view.names
 
     def _example(self) -> str:
-        return parse_input(self.tensors.item.fetches[0]).node
+        """What could be named, for a message."""
+        return next((parse_input(text).node for text in self.tensors.item.fetches), "loss")
 
     @property
     def _compiled(self) -> list[int]:

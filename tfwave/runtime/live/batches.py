@@ -1,14 +1,35 @@
 """The tensors that go into a step and come out of it."""
 
 import importlib
+import inspect
 import math
 import pprint
+from collections.abc import Mapping
 from typing import Any
+
+from tfwave.errors import EnforcerError
 
 
 def arguments(batch: Any) -> tuple[Any, ...]:
     """What a step is called with: the parts of a tuple, or the batch as it is."""
     return batch if isinstance(batch, tuple) else (batch,)  # pyright: ignore[reportUnknownVariableType]
+
+
+def by_place(step: Any, batch: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a `tf.function` is called with, all by its place: what is given by name, too, and what stands before it.
+
+    Raises:
+        TypeError: the function takes no such arguments.
+        EnforcerError: it takes one of them by name alone.
+    """
+    if not named:
+        return batch
+    bound = inspect.signature(step.python_function).bind(*batch, **named)
+    bound.apply_defaults()
+    alone = ", ".join(name for name in bound.kwargs if name in named)
+    if alone:
+        raise EnforcerError(f"the step takes {alone} by name alone: let it take that by place, too")
+    return bound.args
 
 
 def kind_of(batch: tuple[Any, ...]) -> tuple[str, ...]:

@@ -52,7 +52,8 @@ def in_grappler(graph_pass: Transform) -> Generator[list[Outcome]]:
 
     1. It refuses with a `TfwaveError`: a plan, or names of nodes, are those of one graph, and the job has others,
        which initialise, evaluate and read variables. This is raised at the end of the block only if the pass
-       changed no graph at all; then it tells of the largest one.
+       changed no graph at all; then it tells of the largest one, unless that was refused in one call and left as
+       it is in the other, in which it is as planned.
     2. Any other exception is a fault of the pass. The first is raised at the end of the block.
 
     Yields:
@@ -109,9 +110,14 @@ class _Use:
 
     def failure(self) -> BaseException | None:
         """What is to be raised at the end of the block."""
-        in_vain = not any(outcome.edits for outcome in self.outcomes)
-        failure = self._fault or (self._refusal if in_vain else None)
+        failure = self._fault or (self._refusal if self._in_vain else None)
         return self._as_raised(*failure) if failure else None
+
+    @property
+    def _in_vain(self) -> bool:
+        refused = self._refusal[0].fetches if self._refusal else ()
+        taken = [outcome for outcome in self.outcomes if not outcome.error]
+        return not any(outcome.edits or outcome.fetches == refused for outcome in taken)
 
     def _as_raised(self, outcome: Outcome, error: BaseException) -> BaseException:
         if not isinstance(error, Exception):

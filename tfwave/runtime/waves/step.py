@@ -7,7 +7,7 @@ from typing import Any
 
 from tfwave.errors import EnforcerError
 from tfwave.runtime.waves.behind import gradients_noted
-from tfwave.runtime.waves.targets import targets_noted
+from tfwave.runtime.waves.targets import rows_opened, targets_noted
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def trace_step(step: Callable[..., Any], args: Any, carried: Sequence[Any] = ())
 
     leaves = [spec for spec in nest.flatten(specs, expand_composites=True) if spec is not None]
     function = tensorflow.function(flat, input_signature=[*carried, *leaves])
-    with targets_noted() as targets, gradients_noted() as forward_of:
+    with rows_opened(), targets_noted() as targets, gradients_noted() as forward_of:
         concrete = function.get_concrete_function()
     ends = dict.fromkeys(t.op.name for t in targets if getattr(t, "graph", None) is concrete.graph)
     return TracedStep(concrete, count, specs, kept[-1], tuple(ends), forward_of)

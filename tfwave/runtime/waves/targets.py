@@ -1,7 +1,7 @@
 """What a step takes gradients of, and what it makes of them: `tf.GradientTape` is asked."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -13,24 +13,47 @@ _LOCK = threading.RLock()
 def targets_noted() -> Generator[list[Any]]:
     """Inside the block the tensors whose gradients a tape is asked for come into the list, from any thread.
 
-    The gradients of graphs that are single rows are of any number of them: what a step makes of them, it makes of
-    those of several waves, too.
-
     One block at a time: others wait for its end.
     """
     tensorflow: Any = import_module("tensorflow")
-    tape: Any = tensorflow.GradientTape
     noted: list[Any] = []
-    stock = tape.gradient
 
-    def gradient(self: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+    def gradient(stock: Any, tape: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
         noted.extend(tensorflow.nest.flatten(target))
-        return tensorflow.nest.map_structure(_opened, stock(self, target, *args, **kwargs))
+        return stock(tape, target, *args, **kwargs)
 
+    with _taken_by(gradient):
+        yield noted
+
+
+@contextmanager
+def rows_opened() -> Generator[None]:
+    """Inside the block the gradients of graphs that are single rows are of any number of them.
+
+    What a step makes of them, it makes of those of several waves, too. One block at a time.
+    """
+    tensorflow: Any = import_module("tensorflow")
+
+    def gradient(stock: Any, *args: Any, **kwargs: Any) -> Any:
+        return tensorflow.nest.map_structure(_opened, stock(*args, **kwargs))
+
+    with _taken_by(gradient):
+        yield
+
+
+@contextmanager
+def _taken_by(gradient: Callable[..., Any]) -> Generator[None]:
+    """Put a function in the place of `tf.GradientTape.gradient`, which it gets as its first argument."""
+    tape: Any = import_module("tensorflow").GradientTape
     with _LOCK:
-        tape.gradient = gradient
+        stock = tape.gradient
+
+        def taken(*args: Any, **kwargs: Any) -> Any:
+            return gradient(stock, *args, **kwargs)
+
+        tape.gradient = taken
         try:
-            yield noted
+            yield
         finally:
             tape.gradient = stock
 
