@@ -252,3 +252,19 @@ def test_ids_and_batches_keep_their_static_shapes() -> None:
     assert SPEC[1].shape.rank == 1
     assert [np.asarray(size) for size in call.function(*call.args)] == [3]
     assert seen == [(3, 4, 1)]
+
+
+def test_gradients_in_half_precision_reach_the_servers_as_numbers_of_the_table() -> None:
+    """Of another type than the table's they would end the server's process."""
+
+    def step(embedded: Any, batch: Any) -> Any:
+        return batch, {"t": tf.cast(embedded["t"] * 0.3, tf.float16)}
+
+    table = small()
+    call = next(staged(step, {"t": table}, steps=1).calls(numbers()))
+    graph = call.function.get_concrete_function(*call.args).graph
+    given = [op.inputs[2].dtype for op in graph.get_operations() if op.type == "ResourceScatterNdSub"]
+    assert set(given) == {tf.float32}
+    call.function(*call.args)
+    moved = np.float32(1) - np.float32(0.1) * np.float32(np.float16(np.float32(0.3)))
+    assert table.shards[0].numpy().tolist() == [[moved] * 2] * 2 + [[1.0] * 2] * 2

@@ -7,6 +7,7 @@ from typing import Any
 
 from tfwave.errors import TfwaveError
 from tfwave.runtime.all_to_all import Exchange
+from tfwave.runtime.embedding.gradients import of_rows
 from tfwave.runtime.embedding.optimizers import RowOptimizer
 
 
@@ -79,7 +80,7 @@ class Owners:
         """As `Table.push`."""
         tensorflow = self._tf
         with tensorflow.device("/cpu:0"):
-            flat = tensorflow.reshape(gradients, [-1, self.width])
+            flat = tensorflow.reshape(of_rows(gradients, pulled.rows), [-1, self.width])
             count = tensorflow.reduce_sum(pulled.counts)
             sums = tensorflow.math.unsorted_segment_sum(flat, pulled.places, count)
             came = self._group.exchange(sums, pulled.counts, f"{self._name}/gradients")

@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from tfwave.errors import TfwaveError
+from tfwave.runtime.embedding.gradients import of_rows
 from tfwave.runtime.embedding.kept import KeptRows
 from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST
 from tfwave.runtime.embedding.specs import signature_of
@@ -95,7 +96,6 @@ def _handed_over(asked: Asked, sums: Sequence[Any], behind: Asked, *, apart: boo
 
 
 def _checked(gradients: Mapping[str, Any], embedded: Mapping[str, Any]) -> dict[str, Any]:
-    tensorflow: Any = import_module("tensorflow")
     if not isinstance(gradients, dict) or gradients.keys() != embedded.keys():
         raise TfwaveError(
             f"the step must return its result and a dict of gradients by table, of {', '.join(embedded)}: "
@@ -107,4 +107,4 @@ def _checked(gradients: Mapping[str, Any], embedded: Mapping[str, Any]) -> dict[
             f"the loss does not depend on the rows of table '{missing[0]}': call tape.watch(embedded) before "
             "it is computed, or leave the table out"
         )
-    return {table: tensorflow.convert_to_tensor(gradients[table]) for table in embedded}
+    return {table: of_rows(gradients[table], rows) for table, rows in embedded.items()}
