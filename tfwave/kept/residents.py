@@ -1,5 +1,6 @@
 """The ids that have a row of their own."""
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -69,11 +70,15 @@ class Residents:
         self._renew(rows, counts - positives, positives)
         return rows[inverse].reshape(np.shape(ids))
 
-    def evict(self, keep: int) -> Any:
-        """Free the rows of all but so many ids; which these rows are, sorted. Equal ones go by their ids."""
+    def evict(self, keep: int, begin_anew: Callable[[Any], None] = lambda rows: None) -> Any:
+        """Free the rows of all but so many ids; which these rows are, sorted. Equal ones go by their ids.
+
+        `begin_anew` gets them before they are free: where it raises, all ids keep theirs.
+        """
         ids, rows = self.ids()
         worth = self._policy.present(self._worth[rows], self._now - self._last[rows])
         freed = np.sort(rows[np.lexsort((-ids, worth))][: max(0, len(rows) - keep)])
+        begin_anew(freed)
         self._used[freed] = False
         self._index.clear()
         self._index.put(*self.ids())

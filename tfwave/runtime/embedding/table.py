@@ -176,15 +176,18 @@ class Table:
 
         Raises:
             TfwaveError: the table is not dynamic.
+            Exception: what `Dynamic.initial` raises, or a server. All ids keep their rows then, of which some may
+                have begun anew; another call frees them.
         """
-        kept = self._needed()
-        freed = kept.residents.evict(keep)
-        shape = (len(freed), self.width)
+        return len(self._needed().residents.evict(keep, self._begin_anew))
+
+    def _begin_anew(self, rows: Any) -> None:
+        shape = (len(rows), self.width)
         starts = [np.full(shape, start, np.float32) for start in self.optimizer.slots.values()]
         held = (self.shards, *zip(*self.slots, strict=True))
-        for shards, values in zip(held, (np.asarray(kept.initial(shape), np.float32), *starts), strict=True):
-            begin_anew(shards, freed, values, by_columns=self.by_columns)
-        return len(freed)
+        values = (np.asarray(self._needed().initial(shape), np.float32), *starts)
+        for shards, own in zip(held, values, strict=True):
+            begin_anew(shards, rows, own, by_columns=self.by_columns)
 
     def _needed(self) -> Rows:
         if not self._kept:
