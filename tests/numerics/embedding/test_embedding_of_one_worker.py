@@ -4,42 +4,33 @@ Bits, and what is left when a worker dies, are in tests/cluster/embedding/test_e
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfwave.embedding import SGD, Adagrad, Table
-from tfwave.runtime.all_to_all import Exchange
+from tests.ports import free_ports
+from tfwave.embedding import SGD, Adagrad, Table, Workers
 
 pytestmark = pytest.mark.tensorflow
 
 START = np.arange(8, dtype=np.float32).reshape(4, 2)
 
 
-@dataclass(frozen=True)
-class Alone:
-    """A group of this process."""
-
-    exchange: Exchange
-
-
 @pytest.fixture(scope="module")
-def alone() -> Iterator[Alone]:
-    exchange = Exchange("of one", 0, 1)
-    exchange.form([None], deadline=60)
-    yield Alone(exchange)
-    exchange.leave()
+def alone() -> Iterator[Workers]:
+    with Workers([f"127.0.0.1:{port}" for port in free_ports(1)], 0) as group:
+        yield group
 
 
-def made(group: Alone, optimizer: Any = None) -> Table:
+def made(group: Workers, optimizer: Any = None) -> Table:
     return Table(tf.Variable(START, name="t"), optimizer or SGD(0.5), where="workers", workers=group)
 
 
 @pytest.mark.parametrize("optimizer", [SGD(0.5), Adagrad(0.5)])
-def test_gradients_in_half_precision_are_numbers_of_the_table(alone: Alone, optimizer: Any) -> None:
+def test_gradients_in_half_precision_are_numbers_of_the_table(alone: Workers, optimizer: Any) -> None:
     """Of another type they would end the process."""
     whole, half = made(alone, optimizer), made(alone, optimizer)
 
@@ -54,3 +45,16 @@ def test_gradients_in_half_precision_are_numbers_of_the_table(alone: Alone, opti
     step(whole, tf.float32)
     step(half, tf.float16)
     assert half.shards[0].numpy().tobytes() == whole.shards[0].numpy().tobytes() != START.tobytes()
+
+
+def test_a_checkpoint_goes_where_its_url_says(
+    alone: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not into a folder of that name on this machine."""
+    monkeypatch.chdir(tmp_path)
+    table = made(alone)
+    alone.save("ram://tables/first", {"t": table})
+    table.shards[0].assign(-START)
+    tf.train.Checkpoint(t=table.module).read("ram://tables/first").assert_consumed()
+    assert table.shards[0].numpy().tobytes() == START.tobytes()
+    assert not list(tmp_path.iterdir())
