@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tests.ports import free_ports
 from tfwave.embedding import SGD, Adagrad, Table, Workers
+from tfwave.errors import TfwaveError
 
 pytestmark = pytest.mark.tensorflow
 
@@ -58,3 +59,23 @@ def test_a_checkpoint_goes_where_its_url_says(
     tf.train.Checkpoint(t=table.module).read("ram://tables/first").assert_consumed()
     assert table.shards[0].numpy().tobytes() == START.tobytes()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("ids", "what"),
+    [
+        (lambda: [1.7, 2.0], "float32"),
+        (lambda: np.array([2.0]), "float64"),
+        (lambda: tf.ragged.constant([[1], [2, 3]]), "RaggedTensor"),
+        (lambda: tf.sparse.from_dense([[1, 0], [2, 3]]), "SparseTensor"),
+    ],
+)
+def test_ids_that_are_no_tensor_of_integers_are_refused(alone: Workers, ids: Any, what: str) -> None:
+    """And not rounded down to those of other rows."""
+    with pytest.raises(TfwaveError, match=f"ids for table 't' are {what}, and must be a tensor of integers"):
+        made(alone).pull(ids())
+
+
+@pytest.mark.parametrize("ids", [[], 3, [[1, 2]], np.zeros((2, 0), np.uint8)])
+def test_ids_may_be_of_any_shape(alone: Workers, ids: Any) -> None:
+    assert made(alone).pull(ids).rows.numpy().tolist() == START[np.array(ids, int)].tolist()

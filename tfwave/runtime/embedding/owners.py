@@ -57,7 +57,7 @@ class Owners:
         """As `Table.pull`."""
         tensorflow = self._tf
         with tensorflow.device("/cpu:0"):
-            ids = tensorflow.cast(ids, tensorflow.int64)
+            ids = self._numbered(ids)
             flat = tensorflow.reshape(ids, [-1])
             in_range = tensorflow.reduce_all((flat >= 0) & (flat < self.rows))
             complaint = f"table '{self._name}' has rows 0 to {self.rows - 1}, and a batch asks for others:"
@@ -75,6 +75,18 @@ class Owners:
             places = tensorflow.searchsorted(rows, flat)
             shape = tensorflow.concat([tensorflow.shape(ids), [self.width]], 0)
             return Pulled(tensorflow.reshape(tensorflow.gather(came, places), shape), places, counts, wanted)
+
+    def _numbered(self, ids: Any) -> Any:
+        tensorflow = self._tf
+        if isinstance(ids, tensorflow.RaggedTensor | tensorflow.SparseTensor):
+            raise TfwaveError(self._no_integers(type(ids).__name__))
+        ids = tensorflow.convert_to_tensor(ids)
+        if not ids.dtype.is_integer and ids.shape.num_elements() != 0:  # an empty list is of float32
+            raise TfwaveError(self._no_integers(ids.dtype.name))
+        return tensorflow.cast(ids, tensorflow.int64)
+
+    def _no_integers(self, what: str) -> str:
+        return f"the ids for table '{self._name}' are {what}, and must be a tensor of integers"
 
     def push(self, pulled: Pulled, gradients: Any, optimizer: RowOptimizer, slots: Sequence[Any]) -> None:
         """As `Table.push`."""

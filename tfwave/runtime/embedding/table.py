@@ -109,7 +109,7 @@ class Table:
             ids: integers of any shape, also none at all.
 
         Raises:
-            TfwaveError: the table is on servers.
+            TfwaveError: the table is on servers, or ids are no tensor of integers.
             tf.errors.InvalidArgumentError: an id that is no row of the table.
             tf.errors.AbortedError: the group has ended; names the worker at fault.
         """
