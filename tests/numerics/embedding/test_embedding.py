@@ -240,6 +240,21 @@ def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
         make()
 
 
+def test_steps_that_run_eagerly_give_the_same_bits() -> None:
+    """As for a debugger: `tf.config.run_functions_eagerly`."""
+    eager, traced = Job(STEPS, hot_bytes=100), Job(STEPS, hot_bytes=100)
+    traced.train(batches(4))
+    calls = list(eager.staged.calls(dataset(batches(4))))
+    tf.config.run_functions_eagerly(True)
+    try:
+        for call in calls:
+            eager.take(call)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert eager.losses == traced.losses
+    assert eager.state() == traced.state()
+
+
 def test_ids_and_batches_keep_their_static_shapes() -> None:
     seen: list[Any] = []
 
