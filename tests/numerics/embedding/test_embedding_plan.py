@@ -4,11 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.numerics.embedding.embedding_job import Job, Plain, batches, dataset, stepped
-from tfwave.embedding import SGD, Table, capture, staged
+from tfwave.embedding import LFU, SGD, Dynamic, Table, capture, staged
 from tfwave.embedding.staged import tables_of
 from tfwave.errors import CostError, PlanError, TfwaveError
 from tfwave.plan.embeddings import Embeddings, RowPriorities
@@ -16,7 +17,7 @@ from tfwave.plan.io import save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
 from tfwave.runtime.embedding.rows import LATE
-from tfwave.staging.capture import read_capture
+from tfwave.staging.capture import read_capture, unpacked
 from tfwave.staging.choice import Forecaster, plan_embeddings
 from tfwave.staging.forecast import Links
 
@@ -112,6 +113,19 @@ def test_a_capture_makes_a_plan_for_the_tables_that_it_saw(tmp_path: Path) -> No
     plain = Plain()
     plain.train(batches(3))
     assert fresh.losses == plain.losses
+
+
+def test_a_capture_reads_its_dataset_once(tmp_path: Path) -> None:
+    """A stream has no second time; and ids of a dynamic table, that have their rows then, would be told twice."""
+    ids = iter([[5, 5, 6], [6, 7, 5], [8]])
+    data = tf.data.Dataset.from_generator(
+        lambda: (({"t": some}, 1.0) for some in ids),
+        output_signature=({"t": tf.TensorSpec([None], tf.int64)}, tf.TensorSpec([])),
+    )
+    table = Table(tf.Variable(tf.ones([9, 1])), SGD(1), dynamic=Dynamic(LFU(), np.ones, admit=2))
+    found = capture(lambda embedded, batch: (batch, embedded), {"t": table}, data, tmp_path / "capture.json")
+    assert [unpacked(own.rows["t"]).tolist() for own in found.batches] == [[0, 8], [0, 1, 8], [8]]
+    assert [own.ids["t"] for own in found.batches] == [3, 3, 1]
 
 
 def test_a_dataset_of_one_batch_is_too_short(tmp_path: Path) -> None:
