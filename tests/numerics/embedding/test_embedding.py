@@ -8,11 +8,21 @@ evaluation between steps, a checkpoint in the middle.
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.embedding.embedding_job import ROWS, SPEC, Job, Plain, batches, dataset, starts
+from tests.numerics.embedding.embedding_job import (
+    ROWS,
+    SPEC,
+    Job,
+    Plain,
+    ShardedVariable,
+    batches,
+    dataset,
+    starts,
+)
 from tfwave.embedding import SGD, Adagrad, Table, staged
 from tfwave.errors import GraphError, TfwaveError
 
@@ -172,6 +182,16 @@ def small(optimizer: Any = None) -> Table:
     return Table(tf.Variable(tf.ones([4, 2]), name="small"), optimizer or SGD(0.1))
 
 
+def keras_variable() -> Any:
+    layer = keras.layers.Embedding(4, 2)
+    layer.build()
+    return layer.embeddings
+
+
+def sharded() -> Any:
+    return ShardedVariable([tf.Variable(tf.ones([2, 2])) for _ in range(2)], name="sharded")
+
+
 def numbers(count: int = 2) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors(({"t": [0, 1]}, 1.0)).repeat(count)
 
@@ -224,6 +244,17 @@ def test_other_datasets_are_refused(make: Any, message: str) -> None:
     [
         (lambda: Table(tf.Variable([1.0]), SGD(1)), r"float32 of shape \(1,\), and a table is"),
         (lambda: Table(tf.Variable([[1]]), SGD(1)), "is int32 of shape"),
+        (lambda: Table(keras_variable(), SGD(1)), r"this is a keras\..*, and of a Keras variable its value"),
+        (lambda: Table(tf.ones([4, 2]), SGD(1)), "a table is of tf.Variables, and this is a .*EagerTensor"),
+        (
+            lambda: Table([sharded()], SGD(1)),
+            "ShardedVariable: give it by itself, not in a list; or make columns",
+        ),
+        (
+            lambda: small(keras.optimizers.SGD(1.0)),
+            "keras.*SGD updates no rows of a table: give tfwave.embedding",
+        ),
+        (lambda: small("adagrad"), "a builtins.str updates no rows"),
         (lambda: SGD(-1), "rate must be >= 0, not -1"),
         (lambda: Adagrad(0.1, float("nan")), "initial_accumulator must be >= 0, not nan"),
         (

@@ -60,10 +60,11 @@ class Table:
             workers: those that hold them, with ``where="workers"`` only.
 
         Raises:
-            TfwaveError: a variable of another shape or type, columns of unlike lengths, or 2**31 rows or more; or
-                arguments that do not go together.
+            TfwaveError: what is no `tf.Variable`, or one of another shape or type, columns of unlike lengths, or
+                2**31 rows or more; another optimizer; or arguments that do not go together.
         """
         _check_where(variable, dynamic, where, workers)
+        _check_optimizer(optimizer)
         if optimizer.by_row and not workers:
             raise TfwaveError(
                 f"{type(optimizer).__name__} updates a row by several ops, between which another worker's update "
@@ -241,6 +242,10 @@ def _check(shards: Sequence[Any], *, by_columns: bool) -> None:
     if not shards:
         raise TfwaveError("a table of no columns: give the variables that have them")
     for shard in shards:
+        if not isinstance(shard, tensorflow.Variable):
+            raise TfwaveError(
+                f"a table is of tf.Variables, and this is a {_kind(shard)}: give {_instead(shard)}"
+            )
         if len(shard.shape) != _MATRIX or shard.dtype != tensorflow.float32:
             raise TfwaveError(
                 f"{_name(shard)} is {shard.dtype.name} of shape {tuple(shard.shape)}, and a table "
@@ -253,6 +258,26 @@ def _check(shards: Sequence[Any], *, by_columns: bool) -> None:
         )
     if sum(heights) >= _MOST_ROWS:
         raise TfwaveError(f"{_name(shards[0])} has {sum(heights)} rows, and a table at most 2**31 - 1")
+
+
+def _instead(given: Any) -> str:
+    """What to give instead of what is no `tf.Variable`."""
+    if isinstance(given, _sharded()):  # as a strategy makes of each variable that is to be one of the columns
+        return (
+            "it by itself, not in a list; or make columns in tf.device(...), outside of the strategy's scope"
+        )
+    return "a tf.Variable, and of a Keras variable its value, as in Table(layer.embeddings.value, ...)"
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    if not all(hasattr(optimizer, name) for name in ("slots", "by_row", "apply")):
+        raise TfwaveError(
+            f"a {_kind(optimizer)} updates no rows of a table: give tfwave.embedding.SGD(...) or Adagrad(...)"
+        )
+
+
+def _kind(thing: Any) -> str:
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
 def _beside(shard: Any, name: str, start: float, *, by_row: bool) -> Any:
