@@ -204,6 +204,10 @@ def unwatched(embedded: Any, batch: Any) -> Any:
     return batch, dict.fromkeys(embedded)
 
 
+def turned(embedded: Any, batch: Any) -> Any:
+    return batch, {"t": tf.transpose(embedded["t"][:, :1])}
+
+
 def same_draws(embedded: Any, batch: Any) -> Any:
     return tf.random.uniform([], seed=1) * batch, embedded
 
@@ -213,6 +217,7 @@ def same_draws(embedded: Any, batch: Any) -> Any:
     [
         (wrong_step, TfwaveError, "must return its result and a dict of gradients by table, of t"),
         (unwatched, TfwaveError, "does not depend on the rows of table 't': call tape.watch"),
+        (turned, TfwaveError, r"for table 't' has shape \(1, 2\), and its rows have \(2, 2\)"),
         (same_draws, GraphError, "is given a seed, and would draw the same numbers"),
     ],
 )

@@ -79,3 +79,12 @@ def test_ids_that_are_no_tensor_of_integers_are_refused(alone: Workers, ids: Any
 @pytest.mark.parametrize("ids", [[], 3, [[1, 2]], np.zeros((2, 0), np.uint8)])
 def test_ids_may_be_of_any_shape(alone: Workers, ids: Any) -> None:
     assert made(alone).pull(ids).rows.numpy().tolist() == START[np.array(ids, int)].tolist()
+
+
+def test_gradients_that_are_none_of_the_rows_are_refused(alone: Workers) -> None:
+    table = made(alone)
+    pulled = table.pull([0, 1, 3])
+    with pytest.raises(TfwaveError, match=r"depend on the rows of table 't': call tape\.watch"):
+        table.push(pulled, None)
+    with pytest.raises(TfwaveError, match=r"has shape \(2, 3\), and its rows have \(3, 2\)"):
+        table.push(pulled, tf.transpose(pulled.rows))

@@ -92,7 +92,7 @@ class Owners:
         """As `Table.push`."""
         tensorflow = self._tf
         with tensorflow.device("/cpu:0"):
-            flat = tensorflow.reshape(of_rows(gradients, pulled.rows), [-1, self.width])
+            flat = tensorflow.reshape(of_rows(gradients, pulled.rows, self._name), [-1, self.width])
             count = tensorflow.reduce_sum(pulled.counts)
             sums = tensorflow.math.unsorted_segment_sum(flat, pulled.places, count)
             came = self._group.exchange(sums, pulled.counts, f"{self._name}/gradients")

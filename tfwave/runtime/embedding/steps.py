@@ -101,10 +101,4 @@ def _checked(gradients: Mapping[str, Any], embedded: Mapping[str, Any]) -> dict[
             f"the step must return its result and a dict of gradients by table, of {', '.join(embedded)}: "
             "tape.gradient(loss, embedded)"
         )
-    missing = [table for table in embedded if gradients[table] is None]
-    if missing:
-        raise TfwaveError(
-            f"the loss does not depend on the rows of table '{missing[0]}': call tape.watch(embedded) before "
-            "it is computed, or leave the table out"
-        )
-    return {table: of_rows(gradients[table], rows) for table, rows in embedded.items()}
+    return {table: of_rows(gradients[table], rows, table) for table, rows in embedded.items()}

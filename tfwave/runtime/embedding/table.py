@@ -127,7 +127,8 @@ class Table:
             gradients: shaped as ``pulled.rows``.
 
         Raises:
-            TfwaveError, tf.errors.AbortedError: as `pull`.
+            TfwaveError: the table is on servers, or there are no gradients, or of another shape.
+            tf.errors.AbortedError: as `pull`.
         """
         self._on_workers().push(pulled, gradients, self.optimizer, self.slots[0])
 
