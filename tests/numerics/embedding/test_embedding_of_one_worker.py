@@ -3,6 +3,7 @@
 Bits, and what is left when a worker dies, are in tests/cluster/embedding/test_embedding_on_workers.py.
 """
 
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,30 @@ def test_gradients_that_are_none_of_the_rows_are_refused(alone: Workers) -> None
         table.push(pulled, None)
     with pytest.raises(TfwaveError, match=r"has shape \(2, 3\), and its rows have \(3, 2\)"):
         table.push(pulled, tf.transpose(pulled.rows))
+
+
+class Seen:
+    """Tells where the code of an update is."""
+
+    slots: dict[str, float]
+    by_row = False
+
+    def __init__(self) -> None:
+        self.slots, self.files = {}, list[str]()
+
+    def apply(self, *_: Any) -> None:
+        self.files.append(traceback.extract_stack()[-1].filename)
+
+
+def test_autograph_leaves_pull_and_push_as_they_are(alone: Workers) -> None:
+    """It would convert all that they call at each trace, and warn of what it cannot."""
+    seen = Seen()
+    table = made(alone, seen)
+
+    @tf.function
+    def step() -> None:
+        pulled = table.pull([0])
+        table.push(pulled, pulled.rows)
+
+    step()
+    assert seen.files == [__file__]

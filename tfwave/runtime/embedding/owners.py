@@ -1,6 +1,6 @@
 """A table whose rows lie on the workers: each owns some, and all send each other ids, rows and gradients."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -52,9 +52,17 @@ class Owners:
         heights = [int(rows) for rows, _ in shapes]
         self.starts = [sum(heights[:rank]) for rank in range(group.ranks)]
         self.rows, self.rank, self.first = sum(heights), group.rank, self.starts[group.rank]
+        self._as_it_is: Callable[[Any], Any] = self._tf.autograph.experimental.do_not_convert
 
     def pull(self, ids: Any) -> Pulled:
         """As `Table.pull`."""
+        return self._as_it_is(self._pull)(ids)
+
+    def push(self, pulled: Pulled, gradients: Any, optimizer: RowOptimizer, slots: Sequence[Any]) -> None:
+        """As `Table.push`."""
+        self._as_it_is(self._push)(pulled, gradients, optimizer, slots)
+
+    def _pull(self, ids: Any) -> Pulled:
         tensorflow = self._tf
         with tensorflow.device("/cpu:0"):
             ids = self._numbered(ids)
@@ -88,8 +96,7 @@ class Owners:
     def _no_integers(self, what: str) -> str:
         return f"the ids for table '{self._name}' are {what}, and must be a tensor of integers"
 
-    def push(self, pulled: Pulled, gradients: Any, optimizer: RowOptimizer, slots: Sequence[Any]) -> None:
-        """As `Table.push`."""
+    def _push(self, pulled: Pulled, gradients: Any, optimizer: RowOptimizer, slots: Sequence[Any]) -> None:
         tensorflow = self._tf
         with tensorflow.device("/cpu:0"):
             flat = tensorflow.reshape(of_rows(gradients, pulled.rows, self._name), [-1, self.width])
