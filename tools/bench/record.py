@@ -196,8 +196,14 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     "keras_fit": [["transfers/keras_fit.py"]],
     "keras_embedding": [["embeddings/keras_embedding.py"]],
     "embedding": [
-        ["embeddings/embedding.py"],
-        *(["embeddings/embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9")),
+        [
+            *("embeddings/embedding.py", "--model", model, "--servers", servers),
+            *("--workers", workers, "--rate", rate),
+        ]
+        for rate in ("1e9", "0.3e9", "10e9")
+        for workers in "12"
+        for servers in "12"
+        for model in ("dlrm", "deepfm", "dcn")
     ],
     "embedding_auc": [["embeddings/embedding_auc.py", "--json"]],
     "eviction": [["embeddings/eviction.py", "--json"]],

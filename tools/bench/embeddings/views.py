@@ -1,6 +1,6 @@
 """What docs/measured.md shows of embeddings and of exchanges among their workers."""
 
-from tools.bench.view import BESIDE_STOCK, LINK, STEPS, View
+from tools.bench.view import BESIDE_STOCK, LINK, STEPS, Forecast, View
 
 VIEWS: dict[str, tuple[View, ...]] = {
     "all_to_all": (
@@ -24,7 +24,20 @@ VIEWS: dict[str, tuple[View, ...]] = {
         ),
     ),
     "embedding": (
-        View(f"Staged embeddings, one server. {LINK}", "modes/*", ("settings.rate:rate", *BESIDE_STOCK)),
+        View(
+            f"Staged embeddings, steps of 2048 samples of 26 tables, 64 wide. {LINK} `over_floor` is over what no "
+            "order of a staged step's transfers can pass, by a capture in one process.",
+            "modes/*",
+            (
+                *("settings.model", "settings.servers", "settings.workers", "settings.rate:rate"),
+                *("mode", *STEPS, "paired_ratio_to_stock", "over_floor"),
+            ),
+            forecast=Forecast(
+                "forecast_seconds/modes.stock.forecast_seconds",
+                "median_seconds/modes.stock.median_seconds",
+                "stock",
+            ),
+        ),
     ),
     "keras_embedding": (
         View(f"A Keras model with a large table, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),
