@@ -39,6 +39,26 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ),
         ),
     ),
+    "table_size": (
+        View(
+            "Steps of 8192 ids, whatever rows a table has: Keras 3's `Embedding` with its Adagrad beside a staged "
+            "table with ours, in one process, in turn. `peak_bytes` is what a call took at most over what there "
+            "was before it.",
+            "modes/*",
+            (
+                *("given.rows", "table_bytes:bytes", "mode", "median_seconds:time", "blocks_seconds:time"),
+                "peak_bytes:bytes",
+            ),
+        ),
+    ),
+    "drift": (
+        View(
+            "Resident memory of a job's processes while ids drift through a dynamic table: the median of the "
+            "second sixth of the time, and of the last.",
+            "tasks/*",
+            ("given.minutes", "steps", "mode", "early_bytes:bytes", "late_bytes:bytes", "late_over_early"),
+        ),
+    ),
     "keras_embedding": (
         View(f"A Keras model with a large table, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),
     ),
