@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[3]
 JOBS = ("ps", "worker", "chief")
 START_SECONDS = 300.0
 TURN_SECONDS = 5.0
+SIXTHS = 6
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -54,11 +56,11 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         return {"given": vars(given), **facts, "tasks": {name: summary(own) for name, own in samples.items()}}
 
 
-def summary(samples: Sequence[int]) -> dict[str, float]:
-    """Medians of a sixth of the time: the second one, when all has been touched, and the last."""
-    sixth = max(1, len(samples) // 6)
-    early, late = statistics.median(samples[sixth : 2 * sixth]), statistics.median(samples[-sixth:])
-    return {"early_bytes": early, "late_bytes": late, "late_over_early": late / early}
+def summary(samples: Sequence[int]) -> dict[str, Any]:
+    """The median of each sixth of the time; the first one has what is touched at first."""
+    cuts = [len(samples) * k // SIXTHS for k in range(SIXTHS + 1)]
+    sixths = [statistics.median(samples[begin:end]) for begin, end in pairwise(cuts) if end > begin]
+    return {"sixths_bytes": sixths, "last_over_second": sixths[-1] / sixths[min(1, len(sixths) - 1)]}
 
 
 if __name__ == "__main__":

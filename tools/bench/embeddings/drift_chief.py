@@ -1,12 +1,13 @@
 """The chief of a job with a dynamic table on a server, as a task of `drift.py`.
 
 Asked {"do": "start", "cluster": {job: [address]}, "rows": int, "width": int, "batch": int, "steps": int}, it makes
-the job. Then, as often as asked: {"do": "train", "seconds": float} trains so long, and answers how many steps it
-made so far, how many different ids came at least, and how many rows were freed.
+the job. Then, as often as asked: {"do": "train", "seconds": float} trains so long, and answers how many batches it
+drew so far, how many different ids came at least, and how many rows were freed.
 """
 
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class Chief:
         )
         strategy: Any = tf.distribute.ParameterServerStrategy(resolver)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        self._rows, self._batch, self._steps = request["rows"], request["batch"], request["steps"]
+        self._rows, self._batch = request["rows"], request["batch"]
         with strategy.scope():
             rows = tf.Variable(tf.random.stateless_uniform([self._rows, request["width"]], (1, 2)))
             dynamic = Dynamic(Score(), tf.random_uniform_initializer(seed=1))
@@ -46,35 +47,32 @@ class Chief:
             loss = tf.reduce_sum(tf.square(embedded["ids"])) * weight
             return loss, {"ids": 2 * weight * embedded["ids"]}
 
-        self._train = staged(step, {"ids": self._table}, steps=self._steps)
-        self._shares = np.cumsum(1 / np.arange(1, _RANKS + 1) ** _ZIPF)
-        self._done = self._freed = 0
+        self._drawn = self._freed = 0
+        self._calls = staged(step, {"ids": self._table}, steps=request["steps"]).calls(self._data())
 
     def train(self, seconds: float) -> dict[str, Any]:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self._calls()
+            for call in islice(self._calls, _CALLS):
+                self._coordinator.schedule(call.function, args=call.args)
+            self._coordinator.join()
             self._freed += self._table.evict(keep=self._rows // 2)
-        return {"steps": self._done, "ids_at_least": self._done * _SHIFT, "freed": self._freed}
+        return {"steps": self._drawn, "ids_at_least": self._drawn * _SHIFT, "freed": self._freed}
 
-    def _calls(self) -> None:
+    def _data(self) -> Any:
+        """A dataset without an end."""
         import tensorflow as tf
 
-        spec = (
-            {"ids": tf.TensorSpec([self._batch], tf.int64)},
-            tf.TensorSpec([], tf.float32),
-        )
-        data = tf.data.Dataset.from_generator(self._drawn, output_signature=spec)
-        for call in self._train.calls(data):
-            self._coordinator.schedule(call.function, args=call.args)
-        self._coordinator.join()
+        spec = ({"ids": tf.TensorSpec([self._batch], tf.int64)}, tf.TensorSpec([], tf.float32))
+        return tf.data.Dataset.from_generator(self._batches, output_signature=spec)
 
-    def _drawn(self) -> Iterator[Any]:
-        for _ in range(_CALLS * self._steps):
-            random = np.random.default_rng(self._done)
-            ranks = np.searchsorted(self._shares / self._shares[-1], random.random(self._batch))
-            yield {"ids": ranks + self._done * _SHIFT}, np.float32(1e-3)
-            self._done += 1
+    def _batches(self) -> Iterator[Any]:
+        shares = np.cumsum(1 / np.arange(1, _RANKS + 1) ** _ZIPF)
+        while True:
+            random = np.random.default_rng(self._drawn)
+            ranks = np.searchsorted(shares / shares[-1], random.random(self._batch))
+            yield {"ids": ranks + self._drawn * _SHIFT}, np.float32(1e-3)
+            self._drawn += 1
 
 
 def main() -> None:

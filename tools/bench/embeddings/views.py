@@ -53,10 +53,10 @@ VIEWS: dict[str, tuple[View, ...]] = {
     ),
     "drift": (
         View(
-            "Resident memory of a job's processes while ids drift through a dynamic table: the median of the "
-            "second sixth of the time, and of the last.",
+            "Resident memory of a job's processes while ids drift through a dynamic table: medians of each sixth "
+            "of the time.",
             "tasks/*",
-            ("given.minutes", "steps", "mode", "early_bytes:bytes", "late_bytes:bytes", "late_over_early"),
+            ("given.minutes", "steps", "mode", "sixths_bytes:bytes", "last_over_second"),
         ),
     ),
     "keras_embedding": (
