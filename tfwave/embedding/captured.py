@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -64,13 +65,21 @@ def capture(
 
 
 def _check_here(tables: Mapping[str, Table]) -> None:
+    here = _task()
     for name, table in tables.items():
         for shard in table.shards:
-            if "/job:" in shard.device and "/job:localhost/" not in shard.device:
+            if "/job:" in shard.device and not shard.device.startswith(here):
                 raise CostError(
                     f"table '{name}' lies on {shard.device}, in another process: capture with tables that are made "
                     "in this one, outside a strategy's scope"
                 )
+
+
+def _task() -> str:
+    """This process, as devices name it: of a cluster, if a strategy has joined one."""
+    tensorflow: Any = import_module("tensorflow")
+    with tensorflow.device(None):
+        return tensorflow.constant(0).device.partition("/device:")[0] + "/"
 
 
 def _seconds(run: Callable[[], Any]) -> float:
