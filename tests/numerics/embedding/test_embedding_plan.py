@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.embedding.embedding_job import Job, Plain, batches, dataset, stepped
+from tests.numerics.embedding.embedding_job import Job, Plain, batches, dataset, row_sets, stepped
 from tfwave.embedding import LFU, SGD, Dynamic, Table, capture, staged
 from tfwave.embedding.staged import tables_of
 from tfwave.errors import CostError, PlanError, TfwaveError
@@ -51,7 +51,7 @@ def test_a_plan_is_obeyed_and_the_bits_are_those_of_single_steps(
     found = batches(40)
     for call in job.staged.calls(dataset(found)):
         assert call.steps == 4
-        keeps = sum(len(rows) for sets, _ in call.args[0] for rows in sets.kept)
+        keeps = sum(len(rows) for sets in row_sets(job.staged, call) for rows in sets.kept)
         assert bool(keeps) == bool(hot_bytes)
         job.take(call)
     plain.train(found)
@@ -104,7 +104,8 @@ def test_a_capture_makes_a_plan_for_the_tables_that_it_saw(tmp_path: Path) -> No
     plan = plan_embeddings(found, Links(1e6))
     assert plan.steps <= 6
     rows = Forecaster(found, Links(1e6)).counted.loads(range(6), 0)[0].asked.rows
-    ((sets, *_), *_) = next(Job(6).staged.calls(dataset(batches(6)))).args[0]
+    train = Job(6).staged
+    sets, *_ = row_sets(train, next(train.calls(dataset(batches(6)))))
     shards = 2  # on each server
     assert rows == sum(int(tf.reduce_sum(own[: (LATE + 1) * shards])) for own in sets.wanted)
     fresh = Job(1)

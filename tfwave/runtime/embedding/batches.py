@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfwave.runtime.embedding.rows import Layout, RowSets
-from tfwave.runtime.embedding.specs import check_element, tensors_of
+from tfwave.runtime.embedding.packed import packed
+from tfwave.runtime.embedding.rows import Layout
+from tfwave.runtime.embedding.specs import check_element
 from tfwave.runtime.embedding.table import Table
 
 
@@ -29,7 +30,7 @@ def drawn(dataset: Any, tables: Mapping[str, Table], layout: Layout) -> Iterator
         yield Drawn(rows, layout.numbers(rows), batch)
 
 
-def prepared(batches: Sequence[Drawn], layout: Layout, hot_bytes: int = 0) -> tuple[tuple[RowSets, Any], ...]:
-    """What a function of so many steps takes: for each batch its row sets, and all else."""
+def prepared(batches: Sequence[Drawn], layout: Layout, hot_bytes: int = 0) -> tuple[tuple[Any, Any], ...]:
+    """What a function of so many steps takes: for each batch its row sets, packed, and all else."""
     sets = layout.row_sets([own.numbers for own in batches], hot_bytes)
-    return tuple((tensors_of(rows), own.batch) for rows, own in zip(sets, batches, strict=True))
+    return tuple((packed(rows), own.batch) for rows, own in zip(sets, batches, strict=True))
