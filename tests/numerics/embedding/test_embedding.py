@@ -291,6 +291,12 @@ def test_steps_that_run_eagerly_give_the_same_bits() -> None:
     assert eager.state() == traced.state()
 
 
+def test_what_a_call_asks_for_is_one_tensor_for_each_batch() -> None:
+    """However many tables: each tensor is another message to the worker."""
+    call = next(Job(STEPS).staged.calls(dataset(batches(STEPS))))
+    assert len(tf.nest.flatten(call.args)) == 2 * STEPS
+
+
 def test_ids_and_batches_keep_their_static_shapes() -> None:
     seen: list[Any] = []
 
