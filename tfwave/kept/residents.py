@@ -91,15 +91,16 @@ class Residents:
         """All of it, for `loads`."""
         ids, rows = self.ids()
         counts = self._counts.counters if self._counts else _NO_COUNTS
-        own = {
-            "ids": ids,
-            "rows": rows,
-            "worth": self._worth[rows],
-            "last": self._last[rows],
-            "counts": counts,
-        }
         written = BytesIO()
-        np.savez_compressed(written, now=self._now, **own)
+        np.savez_compressed(
+            written,
+            now=self._now,
+            ids=ids,
+            rows=rows,
+            worth=self._worth[rows],
+            last=self._last[rows],
+            counts=counts,
+        )
         return written.getvalue()
 
     def loads(self, written: bytes) -> None:

@@ -54,7 +54,7 @@ class Rows:
     def _positive(self, ids: Any, batch: Any) -> Any:
         if self._positives is None:
             return None
-        clicks = np.asarray(self._positives(batch), bool)
+        clicks: Any = np.asarray(self._positives(batch), bool)
         clicks = (
             clicks.reshape(clicks.shape[:1]) if clicks.shape[1:] == (1,) else clicks
         )  # as labels are at times
