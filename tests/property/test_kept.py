@@ -107,6 +107,18 @@ def test_an_id_is_admitted_when_it_has_come_often_enough() -> None:
     assert len(residents) == 2
 
 
+def test_an_id_is_counted_on_behind_what_is_restored() -> None:
+    """And those are not that came in a training that was given up."""
+    first, second, third = (Residents(4, LRU(), admit=2) for _ in range(3))
+    first.rows_of([7])
+    second.rows_of([8])
+    second.loads(first.dumps())
+    third.rows_of([8])
+    third.loads(Residents(4, LRU()).dumps())
+    assert second.rows_of([7, 8]).tolist() == first.rows_of([7, 8]).tolist() == [0, NONE]
+    assert third.rows_of([7, 8]).tolist() == [NONE, NONE]
+
+
 def test_what_is_not_seen_decays_and_so_gives_way_to_what_is_new() -> None:
     """By the score; LFU keeps what was frequent once."""
     kept: dict[str, list[int]] = {}

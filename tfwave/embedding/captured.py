@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from tfwave.embedding.staged import staged, tables_of
 from tfwave.errors import CostError
 from tfwave.runtime.embedding.alone import served
-from tfwave.runtime.embedding.steps import Step
+from tfwave.runtime.embedding.batches import drawn, prepared
+from tfwave.runtime.embedding.steps import Step, StepFunctions
 from tfwave.runtime.embedding.table import Table
 from tfwave.staging.capture import Capture, CapturedBatch, CapturedTable, Part, packed, write_capture
 
@@ -29,7 +31,7 @@ def capture(
     Args:
         step: as `staged` takes it.
         tables: as many rows and columns, cut as they will be.
-        dataset: as `Staged.calls` takes it.
+        dataset: as `Staged.calls` takes it; it is read once.
         output: a file, written as JSON.
         batches: how many, in turn; a call of more steps is not forecast.
 
@@ -38,23 +40,22 @@ def capture(
         TfwaveError: as `staged` and `Staged.calls`; or the file cannot be written.
     """
     _check_here(tables)
-    alone = staged(step, tables, steps=1)
-    drawn = dataset.take(batches)
-    serve = served(alone.wire, dataset.element_spec)
+    wire = staged(step, tables, steps=1).wire
+    read = list(islice(drawn(dataset, tables, wire.layout), batches))
+    if len(read) < _LEAST_BATCHES:
+        raise CostError(f"the dataset has {len(read)} batches: give at least {_LEAST_BATCHES} to capture")
+    train = StepFunctions(step, wire, 0, keeps=False, apart=False).of(1, dataset.element_spec)
+    serve = served(wire, dataset.element_spec)
     step_times: list[float] = []
     server_times: list[float] = []
-    for call in islice(alone.calls(drawn), batches):
-        ((sets, _),) = call.args[0]
-        step_times.append(_seconds(lambda call=call: call.function(*call.args)))
+    for own in read:
+        ((sets, batch),) = prepared([own], wire.layout)
+        step_times.append(_seconds(lambda sets=sets, batch=batch: train(((sets, batch),))))
         server_times.append(_seconds(lambda sets=sets: serve(sets)))
-    if len(step_times) < _LEAST_BATCHES:
-        raise CostError(
-            f"the dataset has {len(step_times)} batches: give at least {_LEAST_BATCHES} to capture"
-        )
     step_seconds = min(step_times[1:])
     found = Capture(
         tables=tuple(_captured_tables(tables)),
-        batches=tuple(_counted(tables, ids, batch) for ids, batch in drawn),
+        batches=tuple(_counted(own.rows) for own in read),
         step_seconds=step_seconds,
         server_seconds=min(step_seconds, *server_times[1:]),  # they are a part of it
     )
@@ -64,13 +65,21 @@ def capture(
 
 
 def _check_here(tables: Mapping[str, Table]) -> None:
+    here = _task()
     for name, table in tables.items():
         for shard in table.shards:
-            if "/job:" in shard.device and "/job:localhost/" not in shard.device:
+            if "/job:" in shard.device and not shard.device.startswith(here):
                 raise CostError(
                     f"table '{name}' lies on {shard.device}, in another process: capture with tables that are made "
                     "in this one, outside a strategy's scope"
                 )
+
+
+def _task() -> str:
+    """This process, as devices name it: of a cluster, if a strategy has joined one."""
+    tensorflow: Any = import_module("tensorflow")
+    with tensorflow.device(None):
+        return tensorflow.constant(0).device.partition("/device:")[0] + "/"
 
 
 def _seconds(run: Callable[[], Any]) -> float:
@@ -92,9 +101,8 @@ def _captured_tables(tables: Mapping[str, Table]) -> list[CapturedTable]:
     return found
 
 
-def _counted(tables: Mapping[str, Table], ids: Mapping[str, Any], batch: Any) -> CapturedBatch:
-    numbers = {name: np.ravel(table.numbers(ids[name].numpy(), batch)) for name, table in tables.items()}
+def _counted(rows: Mapping[str, Any]) -> CapturedBatch:
     return CapturedBatch(
-        ids={name: len(own) for name, own in numbers.items()},
-        rows={name: packed(np.unique(own)) for name, own in numbers.items()},
+        ids={name: np.size(own) for name, own in rows.items()},
+        rows={name: packed(np.unique(own)) for name, own in rows.items()},
     )

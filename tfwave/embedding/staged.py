@@ -8,8 +8,8 @@ from typing import Any
 from tfwave.errors import TfwaveError
 from tfwave.plan.embeddings import COLUMNS, ROWS, WHOLE, Embeddings, EmbeddingTable, RowPriorities
 from tfwave.plan.given import GivenPlan, section_of
+from tfwave.runtime.embedding.batches import Drawn, drawn, prepared
 from tfwave.runtime.embedding.rows import Layout, Shard
-from tfwave.runtime.embedding.specs import check_element, tensors_of
 from tfwave.runtime.embedding.steps import Step, StepFunctions
 from tfwave.runtime.embedding.table import Table
 from tfwave.runtime.embedding.wire import Wire
@@ -63,14 +63,13 @@ class Staged:
             TfwaveError: elements of another kind, or an id that is no row of its table.
             Exception: what the dataset raises. The batches before it come in a call of their own, first.
         """
-        check_element(dataset, self._layout.tables)
-        drawn = self._drawn(dataset)
+        read = drawn(dataset, self._tables, self._layout)
         more = True
         while more:
-            batches: list[tuple[Any, Any]] = []
+            batches: list[Drawn] = []
             failure: Exception | None = None
             try:
-                for batch in islice(drawn, self._steps):
+                for batch in islice(read, self._steps):
                     batches.append(batch)
             except Exception as err:  # raised again, behind the batches that came before it
                 failure = err
@@ -80,16 +79,9 @@ class Staged:
                 raise failure
             more = len(batches) == self._steps
 
-    def _drawn(self, dataset: Any) -> Iterator[tuple[dict[str, Any], Any]]:
-        for ids, batch in dataset:
-            rows = {name: table.numbers(ids[name].numpy(), batch) for name, table in self._tables.items()}
-            yield self._layout.numbers(rows), batch
-
-    def _call(self, batches: Sequence[tuple[dict[str, Any], Any]], spec: Any) -> Call:
-        sets = self._layout.row_sets([numbers for numbers, _ in batches], self._hot_bytes)
-        pairs = zip(sets, batches, strict=True)
-        prepared = tuple((tensors_of(rows), batch) for rows, (_, batch) in pairs)
-        return Call(self._functions.of(len(batches), spec), (prepared,), len(batches))
+    def _call(self, batches: Sequence[Drawn], spec: Any) -> Call:
+        args = (prepared(batches, self._layout, self._hot_bytes),)
+        return Call(self._functions.of(len(batches), spec), args, len(batches))
 
 
 def _shards(tables: Mapping[str, Table]) -> list[Shard]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -118,15 +119,15 @@ class Workers:
         and `tf.train.load_checkpoint` reads them whole.
 
         Args:
-            path: a prefix, as TensorFlow's checkpoints have one, in a directory that all workers write to. Give
-                each checkpoint one of its own: the last one stays until this one is whole.
+            path: a prefix, as TensorFlow's checkpoints have one, in a directory that all workers write to, as
+                ``gs://BUCKET/...``. Give each checkpoint one of its own: the last stays until this one is whole.
             tables: by names for the checkpoint, the same on all workers.
 
         Raises:
             TfwaveError: a table on servers, one of which this worker has no row, or a name that is no identifier.
             tf.errors.OpError: what cannot be written; or `tf.errors.AbortedError` as `Table.pull`.
         """
-        save_tables(self.exchange, Path(path), tables)
+        save_tables(self.exchange, os.fspath(path), tables)
 
     def check(self) -> None:
         """Find out whether the group stands.

@@ -52,12 +52,13 @@ class Counts:
     def __init__(self, ids: int) -> None:
         """Counts are good while not many more ids than these come."""
         self._bits = (2 * ids).bit_length()
-        self._counters = np.zeros((len(_SALTS), 1 << self._bits), np.int64)
+        self.counters = np.zeros((len(_SALTS), 1 << self._bits), np.int64)
+        """All that it knows."""
 
     def add(self, ids: Any, counts: Any) -> Any:
         """Count ids, each given once, and tell how often each came until now."""
         found: list[Any] = []
-        for counters, salt in zip(self._counters, _SALTS, strict=True):
+        for counters, salt in zip(self.counters, _SALTS, strict=True):
             places = _hashed(ids, self._bits, salt)
             np.add.at(counters, places, counts)
             found.append(counters[places])
@@ -65,7 +66,7 @@ class Counts:
 
     def halve(self) -> None:
         """Forget half of each count."""
-        self._counters //= 2
+        self.counters //= 2
 
 
 def _hashed(ids: Any, bits: int, salt: Any) -> Any:

@@ -1,5 +1,6 @@
 """The ids that have a row of their own."""
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -10,6 +11,7 @@ from tfwave.kept.index import Counts, Index
 from tfwave.kept.policies import Policy
 
 NONE = -1
+_NO_COUNTS = np.zeros((0, 0), np.int64)
 
 
 class Residents:
@@ -69,11 +71,15 @@ class Residents:
         self._renew(rows, counts - positives, positives)
         return rows[inverse].reshape(np.shape(ids))
 
-    def evict(self, keep: int) -> Any:
-        """Free the rows of all but so many ids; which these rows are, sorted. Equal ones go by their ids."""
+    def evict(self, keep: int, begin_anew: Callable[[Any], None] = lambda rows: None) -> Any:
+        """Free the rows of all but so many ids; which these rows are, sorted. Equal ones go by their ids.
+
+        `begin_anew` gets them before they are free: where it raises, all ids keep theirs.
+        """
         ids, rows = self.ids()
         worth = self._policy.present(self._worth[rows], self._now - self._last[rows])
         freed = np.sort(rows[np.lexsort((-ids, worth))][: max(0, len(rows) - keep)])
+        begin_anew(freed)
         self._used[freed] = False
         self._index.clear()
         self._index.put(*self.ids())
@@ -82,14 +88,25 @@ class Residents:
         return freed
 
     def dumps(self) -> bytes:
-        """All of it, but counts of ids that have no row, for `loads`."""
+        """All of it, for `loads`."""
         ids, rows = self.ids()
+        counts = self._counts.counters if self._counts else _NO_COUNTS
         written = BytesIO()
-        np.savez(written, now=self._now, ids=ids, rows=rows, worth=self._worth[rows], last=self._last[rows])
+        np.savez_compressed(
+            written,
+            now=self._now,
+            ids=ids,
+            rows=rows,
+            worth=self._worth[rows],
+            last=self._last[rows],
+            counts=counts,
+        )
         return written.getvalue()
 
     def loads(self, written: bytes) -> None:
         """Take over what `dumps` of one with the same capacity returned.
+
+        Counts of ids begin anew where that one had none, as it admitted ids at once.
 
         Raises:
             TfwaveError: it has rows that there are not.
@@ -101,6 +118,9 @@ class Residents:
             self._now, self._used[:] = int(kept["now"]), False
             self._ids[rows], self._worth[rows], self._last[rows] = kept["ids"], kept["worth"], kept["last"]
             self._used[rows] = True
+            if self._counts:
+                held, counts = self._counts.counters, kept["counts"]
+                held[:] = counts if counts.shape == held.shape else 0
         self._index.clear()
         self._index.put(*self.ids())
 

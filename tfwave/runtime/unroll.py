@@ -63,9 +63,13 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
 def check_draws(graph: Any) -> None:
     """Refuse several steps in a `tf.Graph` that would draw the same random numbers.
 
+    Steps that run eagerly (`tf.config.run_functions_eagerly`) are in no graph, and each of them draws anew.
+
     Raises:
         GraphError: names an op that is given a seed.
     """
+    if not graph.building_function:
+        return
     item = GraphItem(parse_graph(graph.as_graph_def().SerializeToString(), graph.name))
     table, view = OpTable.of(item.graph), GraphView.of(item.graph)
     survey = ResourceSurvey(item, view)

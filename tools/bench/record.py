@@ -6,6 +6,7 @@ tools/bench/record.py keras_fit            a Keras model on a rate-limited link:
 tools/bench/record.py keras_embedding      a Keras model with a large table on such a link: minutes, root
 tools/bench/record.py embedding            staged embeddings on such a link: minutes, root, and quiet
 tools/bench/record.py eviction embedding_auc  rows that are evicted, and old ones: minutes each, on any machine
+tools/bench/record.py drift table_size     memory of a dynamic table, for half an hour, root; large ones: minutes
 tools/bench/record.py reduce               reduces on such links, beside TensorFlow's: minutes, and root
 tools/bench/record.py all_to_all           splits exchanged on such links and loopback: minutes, root, and quiet
 tools/bench/record.py reduce_soak          members of reduces that are killed: minutes
@@ -196,9 +197,19 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     "keras_fit": [["transfers/keras_fit.py"]],
     "keras_embedding": [["embeddings/keras_embedding.py"]],
     "embedding": [
-        ["embeddings/embedding.py"],
-        *(["embeddings/embedding.py", "--rate", rate] for rate in ("0.3e9", "10e9")),
+        [
+            *("embeddings/embedding.py", "--model", model, "--servers", servers),
+            *("--workers", workers, "--rate", rate),
+        ]
+        for rate in ("1e9", "0.3e9", "10e9")
+        for workers in "12"
+        for servers in "12"
+        for model in ("dlrm", "deepfm", "dcn")
     ],
+    "table_size": [
+        ["embeddings/table_size.py", "--rows", rows] for rows in ("200000", "3200000", "10000000")
+    ],
+    "drift": [["embeddings/drift.py"]],
     "embedding_auc": [["embeddings/embedding_auc.py", "--json"]],
     "eviction": [["embeddings/eviction.py", "--json"]],
     "placement": [["memory/placement.py"]],

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from tests.cluster.scenario_chief import ask
 from tests.numerics.embedding.embedding_job import batches, dataset, starts, stepped
-from tfwave.embedding import SGD, Adagrad, Table, staged
+from tfwave.embedding import SGD, Adagrad, Table, capture, staged
+from tfwave.errors import CostError
 
 BATCHES = 10
 
@@ -77,6 +78,20 @@ def transfers(strategy: Any, steps: int) -> dict[str, Any]:
             if source != target and {source, target} != {"ps/0", "ps/1"}:
                 crossing["up" if source == "" else "down"].add(f"{tensor.name}:{target or source}")
     return {way: len(found) for way, found in crossing.items()}
+
+
+def captures(strategy: Any, folder: str) -> dict[str, Any]:
+    """Tables of this process, though it has joined a cluster, and tables on the servers."""
+    weight = tf.Variable(tf.ones([4]))
+    values = starts()
+    here = {table: Table(tf.Variable(values[table]), SGD(0.1)) for table in values}
+    found = capture(stepped(weight), here, dataset(batches(3)), f"{folder}/capture.json")
+    facts: dict[str, Any] = {"batches": len(found.batches)}
+    try:
+        capture(stepped(weight), Cluster(strategy).tables, dataset(batches(3)), f"{folder}/capture.json")
+    except CostError as err:
+        facts["refused"] = str(err)
+    return facts
 
 
 def _task(op: Any) -> str:

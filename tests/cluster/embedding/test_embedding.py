@@ -1,6 +1,7 @@
 """tfwave.embedding on real servers and a worker, scheduled by TensorFlow's coordinator."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,14 @@ def test_a_keras_model_trains_beside_a_table(alone: ChiefCluster) -> None:
     facts = alone.chief.run("keras_model")
     assert facts["staged"] == facts["single"]
     assert len(set(facts["single"])) == 9
+
+
+def test_tables_of_a_process_that_has_joined_a_cluster_are_captured(
+    alone: ChiefCluster, tmp_path: Path
+) -> None:
+    facts = alone.chief.run("captures", folder=str(tmp_path))
+    assert facts["batches"] == 3
+    assert "table 'users' lies on /job:ps/" in facts["refused"]
 
 
 def test_a_worker_that_is_killed_and_comes_back_goes_on(alone: ChiefCluster) -> None:

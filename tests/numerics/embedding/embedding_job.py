@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfwave.embedding import SGD, Adagrad, Table, staged
+from tfwave.embedding import SGD, Adagrad, Call, Staged, Table, staged
+from tfwave.runtime.embedding.packed import unpacked
+from tfwave.runtime.embedding.rows import RowSets
 
 ROWS = {"users": 9, "items": 40, "words": 7}
 WIDTHS = {"users": 4, "items": 4, "words": 3}
@@ -46,6 +48,11 @@ def dataset(found: Sequence[Any]) -> tf.data.Dataset:
             yield element
 
     return tf.data.Dataset.from_generator(one_by_one, output_signature=SPEC)
+
+
+def row_sets(train: Staged, call: Call, spec: Any = SPEC) -> list[RowSets]:
+    """Those that a call of `train` has of its batches; `spec` is the dataset's."""
+    return [unpacked(train.wire.layout, spec[0], vector) for vector, _ in call.args[0]]
 
 
 def starts() -> dict[str, Any]:

@@ -8,11 +8,21 @@ evaluation between steps, a checkpoint in the middle.
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.embedding.embedding_job import ROWS, SPEC, Job, Plain, batches, dataset, starts
+from tests.numerics.embedding.embedding_job import (
+    ROWS,
+    SPEC,
+    Job,
+    Plain,
+    ShardedVariable,
+    batches,
+    dataset,
+    starts,
+)
 from tfwave.embedding import SGD, Adagrad, Table, staged
 from tfwave.errors import GraphError, TfwaveError
 
@@ -172,6 +182,16 @@ def small(optimizer: Any = None) -> Table:
     return Table(tf.Variable(tf.ones([4, 2]), name="small"), optimizer or SGD(0.1))
 
 
+def keras_variable() -> Any:
+    layer = keras.layers.Embedding(4, 2)
+    layer.build()
+    return layer.embeddings
+
+
+def sharded() -> Any:
+    return ShardedVariable([tf.Variable(tf.ones([2, 2])) for _ in range(2)], name="sharded")
+
+
 def numbers(count: int = 2) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors(({"t": [0, 1]}, 1.0)).repeat(count)
 
@@ -184,6 +204,10 @@ def unwatched(embedded: Any, batch: Any) -> Any:
     return batch, dict.fromkeys(embedded)
 
 
+def turned(embedded: Any, batch: Any) -> Any:
+    return batch, {"t": tf.transpose(embedded["t"][:, :1])}
+
+
 def same_draws(embedded: Any, batch: Any) -> Any:
     return tf.random.uniform([], seed=1) * batch, embedded
 
@@ -193,6 +217,7 @@ def same_draws(embedded: Any, batch: Any) -> Any:
     [
         (wrong_step, TfwaveError, "must return its result and a dict of gradients by table, of t"),
         (unwatched, TfwaveError, "does not depend on the rows of table 't': call tape.watch"),
+        (turned, TfwaveError, r"for table 't' has shape \(1, 2\), and its rows have \(2, 2\)"),
         (same_draws, GraphError, "is given a seed, and would draw the same numbers"),
     ],
 )
@@ -224,6 +249,17 @@ def test_other_datasets_are_refused(make: Any, message: str) -> None:
     [
         (lambda: Table(tf.Variable([1.0]), SGD(1)), r"float32 of shape \(1,\), and a table is"),
         (lambda: Table(tf.Variable([[1]]), SGD(1)), "is int32 of shape"),
+        (lambda: Table(keras_variable(), SGD(1)), r"this is a keras\..*, and of a Keras variable its value"),
+        (lambda: Table(tf.ones([4, 2]), SGD(1)), "a table is of tf.Variables, and this is a .*EagerTensor"),
+        (
+            lambda: Table([sharded()], SGD(1)),
+            "ShardedVariable: give it by itself, not in a list; or make columns",
+        ),
+        (
+            lambda: small(keras.optimizers.SGD(1.0)),
+            "keras.*SGD updates no rows of a table: give tfwave.embedding",
+        ),
+        (lambda: small("adagrad"), "a builtins.str updates no rows"),
         (lambda: SGD(-1), "rate must be >= 0, not -1"),
         (lambda: Adagrad(0.1, float("nan")), "initial_accumulator must be >= 0, not nan"),
         (
@@ -240,6 +276,27 @@ def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
         make()
 
 
+def test_steps_that_run_eagerly_give_the_same_bits() -> None:
+    """As for a debugger: `tf.config.run_functions_eagerly`."""
+    eager, traced = Job(STEPS, hot_bytes=100), Job(STEPS, hot_bytes=100)
+    traced.train(batches(4))
+    calls = list(eager.staged.calls(dataset(batches(4))))
+    tf.config.run_functions_eagerly(True)
+    try:
+        for call in calls:
+            eager.take(call)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert eager.losses == traced.losses
+    assert eager.state() == traced.state()
+
+
+def test_what_a_call_asks_for_is_one_tensor_for_each_batch() -> None:
+    """However many tables: each tensor is another message to the worker."""
+    call = next(Job(STEPS).staged.calls(dataset(batches(STEPS))))
+    assert len(tf.nest.flatten(call.args)) == 2 * STEPS
+
+
 def test_ids_and_batches_keep_their_static_shapes() -> None:
     seen: list[Any] = []
 
@@ -252,3 +309,19 @@ def test_ids_and_batches_keep_their_static_shapes() -> None:
     assert SPEC[1].shape.rank == 1
     assert [np.asarray(size) for size in call.function(*call.args)] == [3]
     assert seen == [(3, 4, 1)]
+
+
+def test_gradients_in_half_precision_reach_the_servers_as_numbers_of_the_table() -> None:
+    """Of another type than the table's they would end the server's process."""
+
+    def step(embedded: Any, batch: Any) -> Any:
+        return batch, {"t": tf.cast(embedded["t"] * 0.3, tf.float16)}
+
+    table = small()
+    call = next(staged(step, {"t": table}, steps=1).calls(numbers()))
+    graph = call.function.get_concrete_function(*call.args).graph
+    given = [op.inputs[2].dtype for op in graph.get_operations() if op.type == "ResourceScatterNdSub"]
+    assert set(given) == {tf.float32}
+    call.function(*call.args)
+    moved = np.float32(1) - np.float32(0.1) * np.float32(np.float16(np.float32(0.3)))
+    assert table.shards[0].numpy().tolist() == [[moved] * 2] * 2 + [[1.0] * 2] * 2

@@ -140,6 +140,25 @@ def test_clicks_make_a_row_worth_more() -> None:
     assert sorted(table.ids()[0].tolist()) == [8, 9]
 
 
+def test_no_id_gets_a_row_that_could_not_begin_anew() -> None:
+    """An initializer that raises frees none; called again, it has them all begun anew first."""
+    broken = iter([True, False])
+
+    def initial(shape: Any) -> Any:
+        if next(broken):
+            raise ZeroDivisionError
+        return halves(shape)
+
+    table = Table(tf.Variable(tf.ones([4, 1])), SGD(1), dynamic=Dynamic(LFU(), initial))
+    table.numbers(np.array([7, 7, 8, 9]), None)
+    with pytest.raises(ZeroDivisionError):
+        table.evict(1)
+    assert table.ids()[0].tolist() == [7, 8, 9]
+    assert table.evict(1) == 2
+    assert table.ids()[0].tolist() == [7]
+    assert table.shards[0].numpy().ravel().tolist() == [1, 0.5, 0.5, 1]
+
+
 def test_only_a_dynamic_table_evicts() -> None:
     with pytest.raises(TfwaveError, match="a row for each of its ids: give it dynamic"):
         Table(tf.Variable(tf.zeros([4, 1])), SGD(1)).evict(2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.embedding.embedding_job import OPTIMIZERS, Job, Plain, batches, dataset, starts
+from tests.numerics.embedding.embedding_job import OPTIMIZERS, Job, Plain, batches, dataset, row_sets, starts
 from tests.numerics.embedding.test_embedding_layouts import columns
 from tfwave.embedding import SGD, Table, staged
 from tfwave.errors import TfwaveError
@@ -54,10 +54,9 @@ def test_a_kept_row_is_read_from_its_server_once_a_call() -> None:
         return batch, embedded
 
     data = tf.data.Dataset.from_tensor_slices(({"t": [[0, 1], [1, 2], [2, 0]]}, [1.0, 2.0, 3.0]))
-    for call in staged(step, {"t": table}, steps=3, hot_bytes=10**6).calls(data):
-        for sets, _ in call.args[0]:
-            counts = sets.wanted[0][:5].numpy().tolist()
-            seen.append(counts)
+    train = staged(step, {"t": table}, steps=3, hot_bytes=10**6)
+    for call in train.calls(data):
+        seen += [sets.wanted[0][:5].numpy().tolist() for sets in row_sets(train, call, data.element_spec)]
     assert seen == [[0, 0, 0, 2, 2], [0, 0, 0, 2, 1], [0, 0, 0, 2, 0]]
 
 

@@ -4,11 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.embedding.embedding_job import Job, Plain, batches, dataset, stepped
-from tfwave.embedding import SGD, Table, capture, staged
+from tests.numerics.embedding.embedding_job import Job, Plain, batches, dataset, row_sets, stepped
+from tfwave.embedding import LFU, SGD, Dynamic, Table, capture, staged
 from tfwave.embedding.staged import tables_of
 from tfwave.errors import CostError, PlanError, TfwaveError
 from tfwave.plan.embeddings import Embeddings, RowPriorities
@@ -16,7 +17,7 @@ from tfwave.plan.io import save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
 from tfwave.runtime.embedding.rows import LATE
-from tfwave.staging.capture import read_capture
+from tfwave.staging.capture import read_capture, unpacked
 from tfwave.staging.choice import Forecaster, plan_embeddings
 from tfwave.staging.forecast import Links
 
@@ -50,7 +51,7 @@ def test_a_plan_is_obeyed_and_the_bits_are_those_of_single_steps(
     found = batches(40)
     for call in job.staged.calls(dataset(found)):
         assert call.steps == 4
-        keeps = sum(len(rows) for sets, _ in call.args[0] for rows in sets.kept)
+        keeps = sum(len(rows) for sets in row_sets(job.staged, call) for rows in sets.kept)
         assert bool(keeps) == bool(hot_bytes)
         job.take(call)
     plain.train(found)
@@ -103,7 +104,8 @@ def test_a_capture_makes_a_plan_for_the_tables_that_it_saw(tmp_path: Path) -> No
     plan = plan_embeddings(found, Links(1e6))
     assert plan.steps <= 6
     rows = Forecaster(found, Links(1e6)).counted.loads(range(6), 0)[0].asked.rows
-    ((sets, *_), *_) = next(Job(6).staged.calls(dataset(batches(6)))).args[0]
+    train = Job(6).staged
+    sets, *_ = row_sets(train, next(train.calls(dataset(batches(6)))))
     shards = 2  # on each server
     assert rows == sum(int(tf.reduce_sum(own[: (LATE + 1) * shards])) for own in sets.wanted)
     fresh = Job(1)
@@ -112,6 +114,19 @@ def test_a_capture_makes_a_plan_for_the_tables_that_it_saw(tmp_path: Path) -> No
     plain = Plain()
     plain.train(batches(3))
     assert fresh.losses == plain.losses
+
+
+def test_a_capture_reads_its_dataset_once(tmp_path: Path) -> None:
+    """A stream has no second time; and ids of a dynamic table, that have their rows then, would be told twice."""
+    ids = iter([[5, 5, 6], [6, 7, 5], [8]])
+    data = tf.data.Dataset.from_generator(
+        lambda: (({"t": some}, 1.0) for some in ids),
+        output_signature=({"t": tf.TensorSpec([None], tf.int64)}, tf.TensorSpec([])),
+    )
+    table = Table(tf.Variable(tf.ones([9, 1])), SGD(1), dynamic=Dynamic(LFU(), np.ones, admit=2))
+    found = capture(lambda embedded, batch: (batch, embedded), {"t": table}, data, tmp_path / "capture.json")
+    assert [unpacked(own.rows["t"]).tolist() for own in found.batches] == [[0, 8], [0, 1, 8], [8]]
+    assert [own.ids["t"] for own in found.batches] == [3, 3, 1]
 
 
 def test_a_dataset_of_one_batch_is_too_short(tmp_path: Path) -> None:

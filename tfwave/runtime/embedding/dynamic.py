@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tfwave.errors import TfwaveError
 from tfwave.kept.policies import Policy
 from tfwave.kept.residents import NONE, Residents
 
@@ -22,8 +23,8 @@ class Dynamic:
         policy: which ids `Table.evict` leaves: `Score`, `LFU` or `LRU`.
         initial: of a shape [rows, width] the values, as initializers of TensorFlow and Keras give them.
         admit: an id gets a row in the batch in which it has come so often, about.
-        positive: of what the dataset has beside the ids which samples are positive (clicks), shape [samples], for a
-            policy that weighs them; ids are of shape [samples, ...]. None are if left out.
+        positive: of what the dataset has beside the ids which samples are positive (clicks), shape [samples] or
+            [samples, 1], for a policy that weighs them; ids are of shape [samples, ...]. None are if left out.
     """
 
     policy: Policy
@@ -42,15 +43,26 @@ class Rows:
         self.residents = Residents(self._shared, dynamic.policy, admit=dynamic.admit)
 
     def of(self, ids: Any, batch: Any) -> Any:
-        """The rows of a batch's ids, shaped as they are."""
+        """The rows of a batch's ids, shaped as they are.
+
+        Raises:
+            TfwaveError: it does not say of each sample whether it is positive.
+        """
         rows = self.residents.rows_of(ids, self._positive(ids, batch))
         return np.where(rows == NONE, self._shared, rows)
 
     def _positive(self, ids: Any, batch: Any) -> Any:
         if self._positives is None:
             return None
-        clicks = np.asarray(self._positives(batch), bool)
-        return np.broadcast_to(clicks.reshape(clicks.shape + (1,) * (np.ndim(ids) - clicks.ndim)), ids.shape)
+        clicks: Any = np.asarray(self._positives(batch), bool)
+        clicks = (
+            clicks.reshape(clicks.shape[:1]) if clicks.shape[1:] == (1,) else clicks
+        )  # as labels are at times
+        if clicks.shape != ids.shape[: clicks.ndim]:
+            raise TfwaveError(
+                f"Dynamic.positive gives {clicks.shape} for ids of shape {ids.shape}: give one number a sample"
+            )
+        return np.broadcast_to(clicks.reshape(clicks.shape + (1,) * (ids.ndim - clicks.ndim)), ids.shape)
 
     def in_checkpoints(self) -> Any:
         """What `tf.train.Checkpoint` saves and restores of it."""

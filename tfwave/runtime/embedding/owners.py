@@ -1,12 +1,13 @@
 """A table whose rows lie on the workers: each owns some, and all send each other ids, rows and gradients."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from tfwave.errors import TfwaveError
 from tfwave.runtime.all_to_all import Exchange
+from tfwave.runtime.embedding.gradients import of_rows
 from tfwave.runtime.embedding.optimizers import RowOptimizer
 
 
@@ -51,12 +52,20 @@ class Owners:
         heights = [int(rows) for rows, _ in shapes]
         self.starts = [sum(heights[:rank]) for rank in range(group.ranks)]
         self.rows, self.rank, self.first = sum(heights), group.rank, self.starts[group.rank]
+        self._as_it_is: Callable[[Any], Any] = self._tf.autograph.experimental.do_not_convert
 
     def pull(self, ids: Any) -> Pulled:
         """As `Table.pull`."""
+        return self._as_it_is(self._pull)(ids)
+
+    def push(self, pulled: Pulled, gradients: Any, optimizer: RowOptimizer, slots: Sequence[Any]) -> None:
+        """As `Table.push`."""
+        self._as_it_is(self._push)(pulled, gradients, optimizer, slots)
+
+    def _pull(self, ids: Any) -> Pulled:
         tensorflow = self._tf
         with tensorflow.device("/cpu:0"):
-            ids = tensorflow.cast(ids, tensorflow.int64)
+            ids = self._numbered(ids)
             flat = tensorflow.reshape(ids, [-1])
             in_range = tensorflow.reduce_all((flat >= 0) & (flat < self.rows))
             complaint = f"table '{self._name}' has rows 0 to {self.rows - 1}, and a batch asks for others:"
@@ -75,11 +84,22 @@ class Owners:
             shape = tensorflow.concat([tensorflow.shape(ids), [self.width]], 0)
             return Pulled(tensorflow.reshape(tensorflow.gather(came, places), shape), places, counts, wanted)
 
-    def push(self, pulled: Pulled, gradients: Any, optimizer: RowOptimizer, slots: Sequence[Any]) -> None:
-        """As `Table.push`."""
+    def _numbered(self, ids: Any) -> Any:
+        tensorflow = self._tf
+        if isinstance(ids, tensorflow.RaggedTensor | tensorflow.SparseTensor):
+            raise TfwaveError(self._no_integers(type(ids).__name__))
+        ids = tensorflow.convert_to_tensor(ids)
+        if not ids.dtype.is_integer and ids.shape.num_elements() != 0:  # an empty list is of float32
+            raise TfwaveError(self._no_integers(ids.dtype.name))
+        return tensorflow.cast(ids, tensorflow.int64)
+
+    def _no_integers(self, what: str) -> str:
+        return f"the ids for table '{self._name}' are {what}, and must be a tensor of integers"
+
+    def _push(self, pulled: Pulled, gradients: Any, optimizer: RowOptimizer, slots: Sequence[Any]) -> None:
         tensorflow = self._tf
         with tensorflow.device("/cpu:0"):
-            flat = tensorflow.reshape(gradients, [-1, self.width])
+            flat = tensorflow.reshape(of_rows(gradients, pulled.rows, self._name), [-1, self.width])
             count = tensorflow.reduce_sum(pulled.counts)
             sums = tensorflow.math.unsorted_segment_sum(flat, pulled.places, count)
             came = self._group.exchange(sums, pulled.counts, f"{self._name}/gradients")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from tfwave.errors import TfwaveError
@@ -13,7 +12,7 @@ _KEY = "{}/{}/.ATTRIBUTES/VARIABLE_VALUE"
 """Of an attribute of an attribute of a `tf.train.Checkpoint`."""
 
 
-def save_tables(group: Exchange, path: Path, tables: Mapping[str, Table]) -> None:
+def save_tables(group: Exchange, path: str, tables: Mapping[str, Table]) -> None:
     """As `tfwave.embedding.Workers.save`."""
     tensorflow: Any = import_module("tensorflow")
     parts = [f"{path}.part{rank}" for rank in range(group.ranks)]
@@ -32,7 +31,7 @@ def save_tables(group: Exchange, path: Path, tables: Mapping[str, Table]) -> Non
     wait_for_all(group, "written")
     if group.rank == 0:
         tensorflow.raw_ops.MergeV2Checkpoints(
-            checkpoint_prefixes=parts, destination_prefix=str(path), delete_old_dirs=False
+            checkpoint_prefixes=parts, destination_prefix=path, delete_old_dirs=False
         )
     wait_for_all(group, "saved")
 

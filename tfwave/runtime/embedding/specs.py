@@ -1,11 +1,10 @@
-"""What the batches of a dataset look like to a function of steps."""
+"""What the elements of a dataset must be."""
 
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, cast
 
 from tfwave.errors import TfwaveError
-from tfwave.runtime.embedding.rows import Layout, RowSets
 
 _PAIR = 2
 
@@ -33,23 +32,3 @@ def check_element(dataset: Any, tables: Sequence[str]) -> None:
     for table, kind in ids.items():
         if not isinstance(kind, tensorflow.TensorSpec) or not kind.dtype.is_integer:
             raise TfwaveError(f"the ids for table '{table}' are {kind}, and must be a tensor of integers")
-
-
-def signature_of(layout: Layout, spec: Any) -> Any:
-    """The `tf.TypeSpec`s of a batch with its row sets, from those of the dataset."""
-    tensorflow: Any = import_module("tensorflow")
-    ids, batch = spec
-    vector = tensorflow.TensorSpec([None], tensorflow.int32)
-    positions = {
-        part: tensorflow.TensorSpec(ids[table].shape, tensorflow.int32)
-        for table, parts in layout.parts.items()
-        for part in parts
-    }
-    by_column = (vector,) * len(layout.widths)
-    return RowSets(positions, (vector,) * len(layout.servers), by_column, by_column, by_column), batch
-
-
-def tensors_of(sets: RowSets) -> RowSets:
-    """The row sets as tensors."""
-    tensorflow: Any = import_module("tensorflow")
-    return tensorflow.nest.map_structure(tensorflow.constant, sets)

@@ -5,9 +5,10 @@ from importlib import import_module
 from typing import Any
 
 from tfwave.errors import TfwaveError
+from tfwave.runtime.embedding.gradients import of_rows
 from tfwave.runtime.embedding.kept import KeptRows
-from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST
-from tfwave.runtime.embedding.specs import signature_of
+from tfwave.runtime.embedding.packed import unpacked
+from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST, RowSets
 from tfwave.runtime.embedding.wire import Asked, Pulled, Wire
 from tfwave.runtime.unroll import check_draws
 
@@ -17,8 +18,8 @@ Step = Callable[[dict[str, Any], Any], tuple[Any, Mapping[str, Any]]]
 class StepFunctions:
     """A step as `tf.function`s of one or more batches.
 
-    Each takes for each batch the pair of its row sets and what the step gets of it, and returns a tuple of what the
-    step returned.
+    Each takes for each batch the pair of its row sets, packed, and what the step gets of it, and returns a tuple of
+    what the step returned.
     """
 
     def __init__(self, step: Step, wire: Wire, staleness: int, *, keeps: bool, apart: bool) -> None:
@@ -44,13 +45,16 @@ class StepFunctions:
         tensorflow: Any = import_module("tensorflow")
         key = (count, repr(spec))
         if key not in self._functions:
-            signature = [(signature_of(self._wire.layout, spec),) * count]
-            self._functions[key] = tensorflow.function(
-                self._steps, input_signature=signature, autograph=False
-            )
+            ids, batch = spec
+            signature = [((tensorflow.TensorSpec([None], "int32"), batch),) * count]
+
+            def steps(batches: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
+                return self._steps([(unpacked(self._wire.layout, ids, sets), own) for sets, own in batches])
+
+            self._functions[key] = tensorflow.function(steps, input_signature=signature, autograph=False)
         return self._functions[key]
 
-    def _steps(self, batches: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
+    def _steps(self, batches: Sequence[tuple[RowSets, Any]]) -> tuple[Any, ...]:
         """Automatic control dependencies have accesses to a variable happen in the order of these lines; nothing
         else waits.
         """
@@ -95,16 +99,9 @@ def _handed_over(asked: Asked, sums: Sequence[Any], behind: Asked, *, apart: boo
 
 
 def _checked(gradients: Mapping[str, Any], embedded: Mapping[str, Any]) -> dict[str, Any]:
-    tensorflow: Any = import_module("tensorflow")
     if not isinstance(gradients, dict) or gradients.keys() != embedded.keys():
         raise TfwaveError(
             f"the step must return its result and a dict of gradients by table, of {', '.join(embedded)}: "
             "tape.gradient(loss, embedded)"
         )
-    missing = [table for table in embedded if gradients[table] is None]
-    if missing:
-        raise TfwaveError(
-            f"the loss does not depend on the rows of table '{missing[0]}': call tape.watch(embedded) before "
-            "it is computed, or leave the table out"
-        )
-    return {table: tensorflow.convert_to_tensor(gradients[table]) for table in embedded}
+    return {table: of_rows(gradients[table], rows, table) for table, rows in embedded.items()}

@@ -60,10 +60,11 @@ class Table:
             workers: those that hold them, with ``where="workers"`` only.
 
         Raises:
-            TfwaveError: a variable of another shape or type, columns of unlike lengths, or 2**31 rows or more; or
-                arguments that do not go together.
+            TfwaveError: what is no `tf.Variable`, or one of another shape or type, columns of unlike lengths, or
+                2**31 rows or more; another optimizer; or arguments that do not go together.
         """
         _check_where(variable, dynamic, where, workers)
+        _check_optimizer(optimizer)
         if optimizer.by_row and not workers:
             raise TfwaveError(
                 f"{type(optimizer).__name__} updates a row by several ops, between which another worker's update "
@@ -109,7 +110,7 @@ class Table:
             ids: integers of any shape, also none at all.
 
         Raises:
-            TfwaveError: the table is on servers.
+            TfwaveError: the table is on servers, or ids are no tensor of integers.
             tf.errors.InvalidArgumentError: an id that is no row of the table.
             tf.errors.AbortedError: the group has ended; names the worker at fault.
         """
@@ -126,7 +127,8 @@ class Table:
             gradients: shaped as ``pulled.rows``.
 
         Raises:
-            TfwaveError, tf.errors.AbortedError: as `pull`.
+            TfwaveError: the table is on servers, or there are no gradients, or of another shape.
+            tf.errors.AbortedError: as `pull`.
         """
         self._on_workers().push(pulled, gradients, self.optimizer, self.slots[0])
 
@@ -176,15 +178,18 @@ class Table:
 
         Raises:
             TfwaveError: the table is not dynamic.
+            Exception: what `Dynamic.initial` raises, or a server. All ids keep their rows then, of which some may
+                have begun anew; another call frees them.
         """
-        kept = self._needed()
-        freed = kept.residents.evict(keep)
-        shape = (len(freed), self.width)
+        return len(self._needed().residents.evict(keep, self._begin_anew))
+
+    def _begin_anew(self, rows: Any) -> None:
+        shape = (len(rows), self.width)
         starts = [np.full(shape, start, np.float32) for start in self.optimizer.slots.values()]
         held = (self.shards, *zip(*self.slots, strict=True))
-        for shards, values in zip(held, (np.asarray(kept.initial(shape), np.float32), *starts), strict=True):
-            begin_anew(shards, freed, values, by_columns=self.by_columns)
-        return len(freed)
+        values = (np.asarray(self._needed().initial(shape), np.float32), *starts)
+        for shards, own in zip(held, values, strict=True):
+            begin_anew(shards, rows, own, by_columns=self.by_columns)
 
     def _needed(self) -> Rows:
         if not self._kept:
@@ -238,6 +243,10 @@ def _check(shards: Sequence[Any], *, by_columns: bool) -> None:
     if not shards:
         raise TfwaveError("a table of no columns: give the variables that have them")
     for shard in shards:
+        if not isinstance(shard, tensorflow.Variable):
+            raise TfwaveError(
+                f"a table is of tf.Variables, and this is a {_kind(shard)}: give {_instead(shard)}"
+            )
         if len(shard.shape) != _MATRIX or shard.dtype != tensorflow.float32:
             raise TfwaveError(
                 f"{_name(shard)} is {shard.dtype.name} of shape {tuple(shard.shape)}, and a table "
@@ -250,6 +259,26 @@ def _check(shards: Sequence[Any], *, by_columns: bool) -> None:
         )
     if sum(heights) >= _MOST_ROWS:
         raise TfwaveError(f"{_name(shards[0])} has {sum(heights)} rows, and a table at most 2**31 - 1")
+
+
+def _instead(given: Any) -> str:
+    """What to give instead of what is no `tf.Variable`."""
+    if isinstance(given, _sharded()):  # as a strategy makes of each variable that is to be one of the columns
+        return (
+            "it by itself, not in a list; or make columns in tf.device(...), outside of the strategy's scope"
+        )
+    return "a tf.Variable, and of a Keras variable its value, as in Table(layer.embeddings.value, ...)"
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    if not all(hasattr(optimizer, name) for name in ("slots", "by_row", "apply")):
+        raise TfwaveError(
+            f"a {_kind(optimizer)} updates no rows of a table: give tfwave.embedding.SGD(...) or Adagrad(...)"
+        )
+
+
+def _kind(thing: Any) -> str:
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
 def _beside(shard: Any, name: str, start: float, *, by_row: bool) -> Any:

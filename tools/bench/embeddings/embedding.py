@@ -10,7 +10,8 @@ Five jobs of the same seed, trained in turn on the same batches, one after the o
 
 The first block of each, with its trace, is not counted. Afterwards losses are compared: with one worker those of
 the first four must be equal bit for bit. Tables lie whole, dealt out over the servers in turn. With several
-workers the seconds of a step are those of all batches, divided by how many these are.
+workers the seconds of a step are those of all batches, divided by how many these are. What each should take, and
+the floor of staged steps, whatever the order of their transfers, is foretold by a capture in one process.
 
     tools/bench/embeddings/embedding.py                26 tables, 2048 samples, 64 wide, 1 Gbit/s, DLRM-like
     tools/bench/embeddings/embedding.py --model dcn --servers 2 --workers 2 --rate 3e8
@@ -29,7 +30,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tfwave.demo import server_task
 from tfwave.demo.network import open_network
-from tfwave.demo.processes import Tasks
+from tfwave.demo.processes import Task, Tasks
+from tfwave.staging.capture import read_capture
+from tfwave.staging.choice import Forecaster
+from tfwave.staging.forecast import Links
 from tools.bench.embeddings import embedding_chief
 from tools.bench.embeddings.recommenders import MODELS
 from tools.bench.interleaved import figures, run_interleaved, wire_seconds
@@ -44,6 +48,41 @@ def hosts_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
     """Of each job's tasks. The chief deals batches out to a worker on its own host, and to others."""
     workers = [f"worker{k}" for k in range(arguments.workers)]
     return {"ps": [f"server{k}" for k in range(arguments.servers)], "worker": workers, "chief": workers[:1]}
+
+
+def forecaster_of(chief: Task, path: Path, arguments: argparse.Namespace) -> Forecaster:
+    """By a capture that the chief makes, in its own process."""
+    chief.request({"do": "capture", "path": str(path), "batches": 2 * arguments.steps}, START_SECONDS)
+    links = Links(1 / wire_seconds([1], arguments.rate), workers=arguments.workers)
+    return Forecaster(read_capture(path).dealt(arguments.servers), links)
+
+
+def forecasts(forecaster: Forecaster, steps: int) -> dict[str, dict[str, float]]:
+    """Of each mode the seconds of a step, and of staged ones their floor."""
+    staged = {
+        "staged": forecaster.staged(0, 0, steps),
+        "hot": forecaster.staged(0, embedding_chief.HOT_BYTES, steps),
+        "stale": forecaster.staged(1, 0, steps),
+    }
+    return {
+        "stock": {"forecast_seconds": forecaster.stock()},
+        "unique": {"forecast_seconds": forecaster.unique()},
+        **{
+            mode: {"forecast_seconds": way.seconds, "floor_seconds": way.floor}
+            for mode, way in staged.items()
+        },
+    }
+
+
+def against_forecasts(
+    modes: dict[str, dict[str, Any]], foretold: dict[str, dict[str, float]]
+) -> dict[str, dict[str, Any]]:
+    """What was measured of each mode, over its floor, too."""
+    found = {mode: own | foretold[mode] for mode, own in modes.items()}
+    for own in found.values():
+        if "floor_seconds" in own:
+            own["over_floor"] = own["median_seconds"] / own["floor_seconds"]
+    return found
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, object]:
@@ -70,6 +109,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
             asked = {"do": "run", "mode": mode, "batches": count}
             return chief.request(asked, START_SECONDS + count * STEP_SECONDS)["seconds"]
 
+        forecaster = forecaster_of(chief, directory / "capture.json", arguments)
         modes = {mode: lambda mode=mode: block(mode) for mode in embedding_chief.MODES}
         blocks = {m: own[1:] for m, own in run_interleaved(modes, 1 + arguments.repeats).items()}
         facts: dict[str, Any] = chief.request({"do": "compare"}, START_SECONDS)
@@ -80,7 +120,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
             "cores": os.cpu_count(),
             **facts,
             "wire_seconds_each_way": wire,
-            "modes": figures(blocks, "stock", wire),
+            "compute_seconds": forecaster.compute_seconds,
+            "modes": against_forecasts(
+                figures(blocks, "stock", wire), forecasts(forecaster, arguments.steps)
+            ),
             "load": os.getloadavg(),
         }
 

@@ -2,6 +2,8 @@
 
 Asked {"do": "start", "cluster": {job: [address]}, "model": a name of `recommenders.MODELS`, "most_rows": int,
 "width": int, "batch": int, "steps": int}, it makes the jobs. Then, as often as asked:
+{"do": "capture", "path": a file, "batches": n} writes there what `tfwave.embedding.capture` sees of a like job
+whose tables are in this process;
 {"do": "run", "mode": one of MODES, "batches": n} trains one on the next n batches, and answers {"seconds": [of a
 step]};
 {"do": "compare"} answers which losses are equal, and the bytes of the rows that a batch needs.
@@ -22,7 +24,7 @@ CARDINALITIES += (5 * 10**6, 10, 5652, 2173, 4, 7 * 10**6, 18, 15, 286181, 105, 
 _ZIPF = 1.1
 _RATE = 0.05
 _DENSE = 13
-_HOT_BYTES = 2**26
+HOT_BYTES = 2**26
 
 
 class Chief:
@@ -41,6 +43,12 @@ class Chief:
         self._width, self._batch, self._steps = request["width"], request["batch"], request["steps"]
         self._runs = {mode: self._job(mode) for mode in MODES}
         self._losses: dict[str, list[float]] = {mode: [] for mode in MODES}
+
+    def capture(self, path: str, batches: int) -> dict[str, Any]:
+        from tfwave.embedding import capture
+
+        capture(*self._step_of_tables(), self._data(0, batches), path, batches=batches)
+        return {}
 
     def run(self, mode: str, batches: int) -> dict[str, Any]:
         done = len(self._losses[mode])
@@ -76,21 +84,20 @@ class Chief:
             tf.nest.map_structure(lambda *parts: np.stack(parts), *elements)
         )
 
-    def _job(self, mode: str) -> Callable[[Any], list[float]]:
+    def _step_of_tables(self) -> tuple[Callable[[Any, Any], Any], dict[str, Any]]:
+        """A training step of a model of its own, and its tables."""
         import tensorflow as tf
 
-        from tfwave.embedding import Adagrad, Table, staged
+        from tfwave.embedding import Adagrad, Table
 
         width = self._width
-        with self._strategy.scope():
-            tables = {
-                f"t{k}": Table(
-                    tf.Variable(tf.random.stateless_uniform([rows, width], (1, k), -0.05, 0.05)),
-                    Adagrad(_RATE),
-                )
-                for k, rows in enumerate(self._rows)
-            }
-            model = self._model(len(self._rows), width, _DENSE)
+        tables = {
+            f"t{k}": Table(
+                tf.Variable(tf.random.stateless_uniform([rows, width], (1, k), -0.05, 0.05)), Adagrad(_RATE)
+            )
+            for k, rows in enumerate(self._rows)
+        }
+        model = self._model(len(self._rows), width, _DENSE)
 
         def step(embedded: Any, batch: Any) -> Any:
             dense, labels = batch
@@ -104,10 +111,17 @@ class Chief:
                 weight.assign_sub(_RATE * gradient)
             return loss, gradients[0]
 
+        return step, tables
+
+    def _job(self, mode: str) -> Callable[[Any], list[float]]:
+        from tfwave.embedding import staged
+
+        with self._strategy.scope():
+            step, tables = self._step_of_tables()
         if mode == "stock":
             return self._stock(step, tables)
         staleness, steps = int(mode == "stale"), 1 if mode == "unique" else self._steps
-        hot = _HOT_BYTES if mode == "hot" else 0
+        hot = HOT_BYTES if mode == "hot" else 0
         train = staged(step, tables, staleness=staleness, steps=steps, hot_bytes=hot)
 
         def run(data: Any) -> list[float]:

@@ -1,6 +1,6 @@
 """What docs/measured.md shows of embeddings and of exchanges among their workers."""
 
-from tools.bench.view import BESIDE_STOCK, LINK, STEPS, View
+from tools.bench.view import BESIDE_STOCK, LINK, STEPS, Forecast, View
 
 VIEWS: dict[str, tuple[View, ...]] = {
     "all_to_all": (
@@ -24,7 +24,40 @@ VIEWS: dict[str, tuple[View, ...]] = {
         ),
     ),
     "embedding": (
-        View(f"Staged embeddings, one server. {LINK}", "modes/*", ("settings.rate:rate", *BESIDE_STOCK)),
+        View(
+            f"Staged embeddings, steps of 2048 samples of 26 tables, 64 wide. {LINK} `over_floor` is over what no "
+            "order of a staged step's transfers can pass, by a capture in one process.",
+            "modes/*",
+            (
+                *("settings.model", "settings.servers", "settings.workers", "settings.rate:rate"),
+                *("mode", *STEPS, "paired_ratio_to_stock", "over_floor"),
+            ),
+            forecast=Forecast(
+                "forecast_seconds/modes.stock.forecast_seconds",
+                "median_seconds/modes.stock.median_seconds",
+                "stock",
+            ),
+        ),
+    ),
+    "table_size": (
+        View(
+            "Steps of 8192 ids, whatever rows a table has: Keras 3's `Embedding` with its Adagrad beside a staged "
+            "table with ours, in one process, in turn. `peak_bytes` is what a call took at most over what there "
+            "was before it.",
+            "modes/*",
+            (
+                *("given.rows", "table_bytes:bytes", "mode", "median_seconds:time", "blocks_seconds:time"),
+                "peak_bytes:bytes",
+            ),
+        ),
+    ),
+    "drift": (
+        View(
+            "Resident memory of a job's processes while ids drift through a dynamic table: medians of each sixth "
+            "of the time.",
+            "tasks/*",
+            ("given.minutes", "steps", "mode", "sixths_bytes:bytes", "last_over_second"),
+        ),
     ),
     "keras_embedding": (
         View(f"A Keras model with a large table, 1 Gbit/s. {LINK}", "modes/*", BESIDE_STOCK),

@@ -11,7 +11,6 @@ own memory.
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from tfwave.passes.text import parse_pipeline
 from tfwave.plan.fingerprint import GraphPrint
 from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
 from tfwave.proto.tensorflow_pb2 import DT_FLOAT, GraphDef, NodeDef
+from tools.bench.resident import resident
 
 WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
 SERVER = "/job:ps/replica:0/task:0/device:CPU:0"
@@ -183,14 +183,6 @@ def _verified(item: GraphItem, meter: Meter) -> GraphView:
     view = verify(item)
     meter.lap("verify")
     return view
-
-
-def resident(field_name: str) -> int:
-    """Resident bytes of this process, now (VmRSS) or at most (VmHWM): unlike ru_maxrss, not the parent's."""
-    found = re.search(rf"{field_name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    if found is None:
-        sys.exit("this benchmark needs Linux: /proc/self/status says nothing of memory")
-    return int(found[1]) * 1024
 
 
 def main(arguments: Sequence[str]) -> None:
