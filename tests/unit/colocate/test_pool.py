@@ -177,6 +177,18 @@ def test_first_steps_that_fail_are_refused_or_have_no_more_batches() -> None:
     assert left.found == "[True, False]"
 
 
+def test_a_job_of_which_no_step_can_be_made_does_not_wait_for_one() -> None:
+    """As one of a session whose graph is finalized."""
+
+    def find(asking: Stepping) -> None:
+        asking.fail(EnforcerError("it has no instance"))
+
+    first = FirstSteps[None](life_of("a"), find)
+    first._asking._made.put((7, None))  # what it would wait for
+    with pytest.raises(EnforcerError, match="it has no instance"):
+        first.step(1)
+
+
 def test_a_first_step_that_exits_does_not_leave_its_job_waiting() -> None:
     def exits(batch: int) -> None:
         raise SystemExit(batch)
