@@ -210,6 +210,14 @@ def test_a_job_that_exits_has_not_ended_well() -> None:
     assert "the job 'a' ends with SystemExit(3)" in str(life.error)
 
 
+def test_feeds_that_are_no_list_are_refused() -> None:
+    life, one = life_of("a"), SessionStep(None, None, 7)  # type: ignore[arg-type]
+    with pytest.raises(
+        EnforcerError, match="the step of the job 'a' has the feeds 7: give a list of tensors"
+    ):
+        life.change(one)
+
+
 def test_a_cohort_is_planned_once_all_have_arrived() -> None:
     planned: list[Sequence[Shape]] = []
     cohort = Cohort(2, planned.append)
