@@ -64,6 +64,24 @@ def spread(tensor: Any, source: str, devices: Sequence[str]) -> list[Any]:
     return [sent(part, device) for part, device in zip(parts, devices, strict=True)]
 
 
+def assigned(before: Any, value: Any) -> Any:
+    """What is assigned to a variable, as that gives it: its gradient is the variable's, not that of what made it.
+
+    `before` stands for the variable; None: it is not trained.
+    """
+    tensorflow: Any = __import__("tensorflow")
+    if before is None or not _has_gradient(before):
+        return tensorflow.stop_gradient(value)
+
+    def forward(_: Any, value: Any) -> Any:
+        def backward(gradient: Any) -> Any:
+            return gradient, None
+
+        return tensorflow.identity(value), backward
+
+    return tensorflow.custom_gradient(forward)(before, value)
+
+
 def _has_gradient(tensor: Any) -> bool:
     return tensor.dtype.is_floating or tensor.dtype.is_complex
 
