@@ -102,6 +102,17 @@ def test_what_a_layer_assigns_has_a_variables_gradient() -> None:
     assert all(np.array_equal(*pair) for pair in zip(found + found_values, wanted + values, strict=True))
 
 
+@pytest.mark.parametrize("kind", ["one", "turns"])
+def test_a_layer_may_read_another_ones_weights(kind: str) -> None:
+    keras.utils.set_random_seed(7)
+    words, given = L.Embedding(9, 4), keras.Input((5,), dtype="int32")
+    made = L.Lambda(lambda values: tf.matmul(values, words.embeddings.value, transpose_b=True))(words(given))
+    model = keras.Model(given, L.Dense(3)(L.GlobalAveragePooling1D()(made)))
+    step, batch = gradients(model, None)
+    by_plan, _ = gradients(model, plan_of(places(model, kind)))
+    assert furthest(values_of(by_plan(*batch)[1]), values_of(step(*batch)[1])) < 1e-6
+
+
 def test_a_tensor_may_be_several_outputs() -> None:
     given = keras.Input((4,))
     made = L.Dense(3, name="dense")(given)
