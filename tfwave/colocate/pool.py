@@ -80,7 +80,6 @@ class Pool:
         self._sharing = Sharing(checked, wait_seconds, kept)
         self._members: list[Member] = []
         self._adding = threading.RLock()
-        self._has_ended = False
 
     def __enter__(self) -> Self:
         return self
@@ -163,7 +162,7 @@ class Pool:
         return tuple(members)
 
     def _check(self, jobs: Sequence[Job], groups: Groups | None) -> None:
-        if self._has_ended:
+        if self._sharing.is_ending:
             raise EnforcerError("the pool has ended: add jobs inside of its with block, or to another pool")
         running = [member.name for member in self._members if not member.ended]
         names = [*running, *[job.name for job in jobs]]
@@ -193,7 +192,7 @@ class Pool:
     def _end(self) -> None:
         """Each ends with its step."""
         with self._adding:
-            self._has_ended = True
+            self._sharing.is_ending = True
         for member in self._members:
             member.cancel()
         end = time.monotonic() + STOP_SECONDS

@@ -514,6 +514,18 @@ def test_a_job_that_ends_while_others_are_measured_is_not_planned(in_use: list[i
     assert [each.job.name for each in sharing.plan.jobs] == ["other"]
 
 
+def test_who_leaves_last_closes_the_ledger_of_a_pool_that_is_ending(in_use: list[int]) -> None:
+    """Ctrl-C may be pressed again while the pool waits for its jobs; another pool may follow in that process."""
+    sharing = Sharing(1000, None)
+    shapes = [Known(name, step_of(name)) for name in ("a", "b")]
+    sharing.take_in(shapes)
+    sharing.is_ending = True
+    for shape in shapes:
+        assert NotedLedger.all[-1].is_open
+        sharing.leave(shape.life)
+    assert not any(ledger.is_open for ledger in NotedLedger.all)
+
+
 def test_shapes_of_a_job_have_its_variables_once_and_the_largest_is_planned(in_use: list[int]) -> None:
     sharing = Sharing(1000, None)
     life = life_of("a")
