@@ -26,6 +26,7 @@ Command = Callable[..., Ran]
 def tfwave(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*arguments: object, stdin: bytes = b"") -> Ran:
         monkeypatch.setattr(sys, "argv", ["tfwave", *map(str, arguments)])
+        monkeypatch.setattr(sys, "path", [*sys.path])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         with pytest.raises(SystemExit) as left:
             main()

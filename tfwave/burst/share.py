@@ -89,13 +89,15 @@ def operations(
 
     Raises:
         CostError: the profile cannot be used, or lacks a time; names the layer.
-        PlanError: the plan is of other layers.
+        PlanError: the plan is of other layers, or they take no time.
     """
     _check_layers(layers, profile)
     parts = device_counts(layers.devices, layers.batch)
     counts = tuple(sorted({*parts, *(layer.count for layer in layers.layers)}))
     costs = profile.costs(layers.batch, counts, network)
     alone = float(costs.alone.sum())
+    if not alone > 0:
+        raise PlanError("the layers take no time by the profile, so no speed-up is known")
 
     def operation(name: str, seconds: float, background_share: float) -> Operation:
         """`background_share`: devices' worth of seconds that the background has in each second."""

@@ -1,5 +1,6 @@
 """The `tfwave` command: one file per sub-command, imported when it is called."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -59,6 +60,12 @@ app.callback()(_common)
 
 
 def main() -> None:
-    """Run the command line; an error is one line on standard error and exit code 2."""
+    """Run the command line; an error is one line on standard error and exit code 2.
+
+    Modules that are named on it, as ``module:function``, may lie in the working directory, too, unless Python was
+    told to look for none there (``-P``).
+    """
+    if not sys.flags.safe_path and "" not in sys.path:
+        sys.path.append("")
     with said_in_one_line():
         app()

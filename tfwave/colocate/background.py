@@ -60,7 +60,7 @@ class Background:
             (`background_batch`). The report has the exit code of its last run, once there is none to come.
 
     Raises:
-        EnforcerError: there is no such file, or under 4 MiB of memory.
+        EnforcerError: there is no such file, or under 4 MiB of memory; or it is entered a second time.
         PlanError: `slowdown_at_most` is not above 1, or what should be a size is none.
     """
 
@@ -85,6 +85,8 @@ class Background:
         self._left = threading.Event()
 
     def __enter__(self) -> Self:
+        if self._process is not None:
+            raise EnforcerError("the background has run in a with block already: make another Background")
         self._process = BackgroundProcess(self._command, self._memory_bytes, restarts=self._restarts)
         self._begin = self._steps.ended = time.monotonic()
         self._pace()

@@ -27,10 +27,12 @@ class FirstSteps(Generic[Found]):
         self._thread = threading.Thread(target=self._run, name=f"tfwave-{life.job.name}-first", daemon=True)
 
     def step(self, *batch: Any) -> Any:
-        """Make a step, whatever it raises; `settle` comes after it."""
+        """Make a step, whatever it raises, or why none can be made at all; `settle` comes after it."""
         if self._thread.ident is None:
             self._thread.start()
-            self._asking.asked.get()
+            if not self._asking.asked.get():
+                assert self.refusal is not None
+                raise self.refusal
         return self._asking.answer(batch)
 
     def settle(self) -> bool:

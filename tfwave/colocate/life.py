@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from itertools import count, islice
@@ -250,6 +250,12 @@ def _checked(job: Job, step: Any) -> Any:
     if not (isinstance(step, SessionStep) or is_function(step)):
         raise EnforcerError(
             f"the step of the job '{job.name}' is {step!r}: give a tf.function, or a tfwave.colocate.SessionStep"
+        )
+    feeds: Any = step.feeds if isinstance(step, SessionStep) else ()
+    if not isinstance(feeds, Sequence):
+        raise EnforcerError(
+            f"the step of the job '{job.name}' has the feeds {feeds!r}: give a list of tensors, one for each "
+            "part of a batch"
         )
     if job.background and not (isinstance(step, SessionStep) and is_lowered(step.session)):
         raise EnforcerError(

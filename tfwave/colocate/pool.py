@@ -1,6 +1,7 @@
 """Jobs that come and go in one process under one memory limit."""
 
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -78,6 +79,7 @@ class Pool:
         load_barrier_op()
         self._sharing = Sharing(checked, wait_seconds, kept)
         self._members: list[Member] = []
+        self._adding = threading.RLock()
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +109,7 @@ class Pool:
 
         Raises:
             CheckpointError: the pool's directory has a job of this name, and this one has no `checkpoint`.
-            EnforcerError: a step that is none, or a `checkpoint` that is none for it.
+            EnforcerError: a step that is none, or a `checkpoint` that is none for it; or behind the `with` block.
             PlanError: a job of this name runs.
         """
         return self.add_all([job])[0]
@@ -126,15 +128,8 @@ class Pool:
             PlanError: as `add`; or a plan for other jobs, or for some of those that run.
         """
         groups = None if plan is None else section_of(plan, Groups)
-        self._check(jobs, groups)
-        lives = [Life(job) for job in jobs]
-        cohort = Cohort(len(lives), partial(self._sharing.take_in, plan=groups))
-        planned = {each.job.name: each for each in groups.jobs} if groups else {}
-        members = [Member(life, self._sharing, cohort, planned.get(life.job.name)) for life in lives]
-        self._members = [*[member for member in self._members if not member.ended], *members]
-        for member in members:
-            member.start()
-        return tuple(members)
+        with self._adding:
+            return self._add(jobs, groups)
 
     def save(self) -> Mapping[str, int]:
         """Write where each job with a `checkpoint` stands, as soon as all are between two steps; then they go on.
@@ -155,7 +150,20 @@ class Pool:
             raise CheckpointError("the pool has no directory to save in: give Pool(checkpoints=...)")
         return self._sharing.save([member.life for member in self._members if not member.ended])
 
+    def _add(self, jobs: Sequence[Job], groups: Groups | None) -> tuple[Handle, ...]:
+        self._check(jobs, groups)
+        lives = [Life(job) for job in jobs]
+        cohort = Cohort(len(lives), partial(self._sharing.take_in, plan=groups))
+        planned = {each.job.name: each for each in groups.jobs} if groups else {}
+        members = [Member(life, self._sharing, cohort, planned.get(life.job.name)) for life in lives]
+        self._members = [*[member for member in self._members if not member.ended], *members]
+        for member in members:
+            member.start()
+        return tuple(members)
+
     def _check(self, jobs: Sequence[Job], groups: Groups | None) -> None:
+        if self._sharing.is_ending:
+            raise EnforcerError("the pool has ended: add jobs inside of its with block, or to another pool")
         running = [member.name for member in self._members if not member.ended]
         names = [*running, *[job.name for job in jobs]]
         for name in names:
@@ -183,6 +191,8 @@ class Pool:
 
     def _end(self) -> None:
         """Each ends with its step."""
+        with self._adding:
+            self._sharing.is_ending = True
         for member in self._members:
             member.cancel()
         end = time.monotonic() + STOP_SECONDS

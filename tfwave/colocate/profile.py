@@ -68,6 +68,7 @@ def find_graph(name: str, graphs: Sequence[GraphDef], traces: Sequence[MemoryTra
     held = [sum(sizes[node.name] for node in graph.node) for graph in graphs]
     if not any(held):
         raise EnforcerError(
-            f"no graph of the job '{name}' was seen to allocate: let the step compute on the CPU, as a graph"
+            f"no graph of the job '{name}' was seen to allocate: let the step compute on the CPU, as a graph, and "
+            "do without jit_compile=True, also in what it calls"
         )
     return graphs[held.index(max(held))]

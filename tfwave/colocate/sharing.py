@@ -40,6 +40,9 @@ class Sharing:
 
     Behind each step alone the ledger is opened anew, with what the pool then holds. Where jobs stand is written and
     read while none makes a step.
+
+    Attributes:
+        is_ending: no job comes any more; who leaves last closes the ledger, though nobody waits for that.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Sharing:
         self.backgrounds = Backgrounds()
         self.checkpoints = checkpoints
         self.plan: Groups | None = None
+        self.is_ending = False
         self._wait_seconds = wait_seconds
         self._shapes: list[Shape] = []
         self._turns: Sequence[tuple[str, str]] = ()
@@ -99,7 +103,8 @@ class Sharing:
             self._shapes = [shape for shape in self._shapes if shape.life is not life]
             self.room.close()
             gc.collect()
-            self._open()
+            if self._shapes or not self.is_ending:
+                self._open()
 
     def begin(self, life: Life) -> None:
         """Before the first step of a job: it goes on from where it stood, if that is known.

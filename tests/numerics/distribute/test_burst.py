@@ -76,6 +76,43 @@ def test_on_one_device_a_step_is_the_same_to_the_bit(name: str) -> None:
     assert all(np.array_equal(*pair) for pair in zip(found + found_state, wanted + state, strict=True))
 
 
+class Centring(L.Layer):
+    """Reads what it has just assigned: a mean that is not trained, and a weight."""
+
+    def build(self, shape: Any) -> None:
+        self.mean = self.add_weight(shape=shape[1:], initializer="zeros", trainable=False, name="mean")
+        self.scale = self.add_weight(shape=shape[1:], initializer="ones", name="scale")
+
+    def call(self, values: Any) -> Any:
+        self.mean.assign((self.mean + tf.reduce_mean(values, 0)) / 2)
+        self.scale.assign(self.scale / tf.norm(self.scale))
+        return (values - self.mean) * self.scale
+
+
+def test_what_a_layer_assigns_has_a_variables_gradient() -> None:
+    def step(by_plan: bool) -> Any:
+        keras.backend.clear_session()
+        keras.utils.set_random_seed(7)
+        spectral = L.SpectralNormalization(L.Dense(4))
+        model = keras.Sequential([keras.Input((6,)), L.Dense(5), Centring(), spectral, L.Dense(3)])
+        asked, batch = gradients(model, plan_of(places(model, "one")) if by_plan else None)
+        return values_of(asked(*batch)[1]), values_of(model.variables)
+
+    (found, found_values), (wanted, values) = step(True), step(False)
+    assert all(np.array_equal(*pair) for pair in zip(found + found_values, wanted + values, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["one", "turns"])
+def test_a_layer_may_read_another_ones_weights(kind: str) -> None:
+    keras.utils.set_random_seed(7)
+    words, given = L.Embedding(9, 4), keras.Input((5,), dtype="int32")
+    made = L.Lambda(lambda values: tf.matmul(values, words.embeddings.value, transpose_b=True))(words(given))
+    model = keras.Model(given, L.Dense(3)(L.GlobalAveragePooling1D()(made)))
+    step, batch = gradients(model, None)
+    by_plan, _ = gradients(model, plan_of(places(model, kind)))
+    assert furthest(values_of(by_plan(*batch)[1]), values_of(step(*batch)[1])) < 1e-6
+
+
 def test_a_tensor_may_be_several_outputs() -> None:
     given = keras.Input((4,))
     made = L.Dense(3, name="dense")(given)

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tfwave.errors import EnforcerError
 from tfwave.runtime.live.batches import bytes_of, kind_of, lengths_of, out_of_pool
+from tfwave.runtime.live.instances import SessionInstance
 from tfwave.runtime.live.rows import first_rows
 
 pytestmark = pytest.mark.tensorflow
@@ -67,3 +69,14 @@ def test_what_a_step_returns_is_copied_out_of_the_pool(tf: Any) -> None:
     assert [part.tolist() for part in found["sparse"]] == [[[0, 0], [1, 1]], [1, 1], [2, 2]]
     assert {type(array) for array in [*found["sparse"], found["dense"]]} == {np.ndarray}
     assert found["none"] is None
+
+
+def test_a_batch_with_other_parts_than_a_session_is_fed_is_refused(tf: Any) -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        fed = tf.compat.v1.placeholder(tf.float32, [])
+        step = SessionInstance(session, 2 * fed, [fed])
+        assert step(1.5) == 3
+        with pytest.raises(
+            EnforcerError, match="a batch has 2 parts, and its step feeds 1 tensors: give Sess"
+        ):
+            step(1.5, 2.5)

@@ -196,6 +196,8 @@ def test_what_cannot_be_is_refused() -> None:
         Background(profile(), 1, -1)
     with pytest.raises(PlanError, match="takes no time by its profile"):
         operations(layers, profile(), NETWORK, Background(profile(0.0), 1, 0.0))
+    with pytest.raises(PlanError, match="the layers take no time by the profile"):
+        operations(layers, profile(0.0), NETWORK, Background(profile(), 1, 0.0))
 
 
 def test_the_command_prints_what_it_simulates(tfwave: Command, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,16 @@ def test_seeds_choose_among_random_orders(tfwave: Command, graph: Path) -> None:
     orders = {tfwave("plan", graph, "--policy", "random", "--seed", s, "--json").out for s in range(8)}
     assert len(orders) > 1
     assert tfwave("plan", graph, "--policy", "random", "--seed", 7, "--json").out in orders
+
+
+def test_a_policy_may_lie_in_the_working_directory(
+    tfwave: Command, graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python looks there for what `python -m tfwave` runs, and not for what the command does."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    Path("my_orders.py").write_text("from tfwave.order.baselines import fifo\n")
+    assert tfwave("plan", graph, "--policy", "my_orders:fifo", "--json").code == 0
 
 
 @pytest.mark.parametrize("policy", ["tac", "search", "exact"])

@@ -329,6 +329,8 @@ def test_the_foreground_goes_on_when_it_ends(tmp_path: Path, program: str, code:
             with background.step():
                 pass
         assert background.report() == ended
+    with pytest.raises(EnforcerError, match="has run in a with block already"), background:
+        pass
     assert background.report() == ended
     assert (ended.slowdown, ended.exit_code) == (None, code)
 

@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -99,7 +100,9 @@ def test_the_graph_is_the_one_that_allocated() -> None:
         Allocation(STEP, "a", 50, 0.5), Allocation(STEP, "b", 50, 10.5), Allocation(1, "x", 60, 0.1)
     )
     assert find_graph("j", [other, CHAIN, small], [trace]) is CHAIN
-    with pytest.raises(EnforcerError, match="no graph of the job 'j' was seen to allocate"):
+    with pytest.raises(
+        EnforcerError, match=r"no graph of the job 'j' was seen to allocate: .*do without jit_"
+    ):
         find_graph("j", [small], [traced()])
 
 
@@ -222,6 +225,17 @@ def test_jobs_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job("twin", SessionStep(None, None), ())
     with pytest.raises(PlanError, match="two jobs are named 'twin'"):
         Pool().add_all([job, job])
+
+
+def test_a_pool_that_has_ended_takes_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its ledger would be open for good, and no other pool could be made."""
+    monkeypatch.setattr("tfwave.colocate.pool.pool_limit", lambda: 1000)
+    monkeypatch.setattr("tfwave.colocate.pool.load_barrier_op", lambda: None)
+    monkeypatch.setattr("tfwave.colocate.room.Ledger", lambda *_: SimpleNamespace(is_open=False))
+    with Pool() as pool:
+        pass
+    with pytest.raises(EnforcerError, match="the pool has ended: add jobs inside of its with block"):
+        pool.add(Job("late", SessionStep(None, None), ()))
 
 
 def test_importing_colocate_does_not_import_tensorflow() -> None:

@@ -177,6 +177,18 @@ def test_first_steps_that_fail_are_refused_or_have_no_more_batches() -> None:
     assert left.found == "[True, False]"
 
 
+def test_a_job_of_which_no_step_can_be_made_does_not_wait_for_one() -> None:
+    """As one of a session whose graph is finalized."""
+
+    def find(asking: Stepping) -> None:
+        asking.fail(EnforcerError("it has no instance"))
+
+    first = FirstSteps[None](life_of("a"), find)
+    first._asking._made.put((7, None))  # what it would wait for
+    with pytest.raises(EnforcerError, match="it has no instance"):
+        first.step(1)
+
+
 def test_a_first_step_that_exits_does_not_leave_its_job_waiting() -> None:
     def exits(batch: int) -> None:
         raise SystemExit(batch)
@@ -196,6 +208,14 @@ def test_a_job_that_exits_has_not_ended_well() -> None:
     assert life.advance(abs)
     assert not life.advance(abs)
     assert "the job 'a' ends with SystemExit(3)" in str(life.error)
+
+
+def test_feeds_that_are_no_list_are_refused() -> None:
+    life, one = life_of("a"), SessionStep(None, None, 7)  # type: ignore[arg-type]
+    with pytest.raises(
+        EnforcerError, match="the step of the job 'a' has the feeds 7: give a list of tensors"
+    ):
+        life.change(one)
 
 
 def test_a_cohort_is_planned_once_all_have_arrived() -> None:
@@ -492,6 +512,18 @@ def test_a_job_that_ends_while_others_are_measured_is_not_planned(in_use: list[i
     sharing.take_in([ended, other])
     assert sharing.plan is not None
     assert [each.job.name for each in sharing.plan.jobs] == ["other"]
+
+
+def test_who_leaves_last_closes_the_ledger_of_a_pool_that_is_ending(in_use: list[int]) -> None:
+    """Ctrl-C may be pressed again while the pool waits for its jobs; another pool may follow in that process."""
+    sharing = Sharing(1000, None)
+    shapes = [Known(name, step_of(name)) for name in ("a", "b")]
+    sharing.take_in(shapes)
+    sharing.is_ending = True
+    for shape in shapes:
+        assert NotedLedger.all[-1].is_open
+        sharing.leave(shape.life)
+    assert not any(ledger.is_open for ledger in NotedLedger.all)
 
 
 def test_shapes_of_a_job_have_its_variables_once_and_the_largest_is_planned(in_use: list[int]) -> None:

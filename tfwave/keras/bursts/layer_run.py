@@ -8,7 +8,7 @@ from typing import Any
 from tfwave.burst.shards import bounds
 from tfwave.errors import TfwaveError
 from tfwave.keras.bursts.moments import Moments, moments_of
-from tfwave.keras.bursts.placed import on_device, spread
+from tfwave.keras.bursts.placed import assigned, on_device, spread
 from tfwave.keras.bursts.sharded import Part, Place
 
 _DRAWING = ("Dropout", "GaussianDropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D")
@@ -178,13 +178,18 @@ class _Made:
 
 
 def _changed_in(scope: Any) -> dict[int, Any]:
-    """Gets the variables that are assigned in a scope, by identity: those of others, as Keras's generator, too."""
+    """Gets the variables that are assigned in a scope, by identity: those of others, as Keras's generator, too.
+
+    A layer that reads one behind that has the gradient that it has outside of scopes.
+    """
     changed: dict[int, Any] = {}
     stock = scope.add_update
 
     def add_update(update: tuple[Any, Any]) -> None:
-        changed[id(update[0])] = update[0]
-        stock(update)
+        variable, value = update
+        changed[id(variable)] = variable
+        before = scope.get_current_value(variable) if variable.trainable else None
+        stock((variable, assigned(before, value)))
 
     scope.add_update = add_update
     return changed

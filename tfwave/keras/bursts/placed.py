@@ -9,21 +9,25 @@ from typing import Any
 
 
 def on_device(device: str, call: Callable[[list[Any]], Sequence[Any]], tensors: Sequence[Any]) -> list[Any]:
-    """What `call` makes of tensors; integers among them, and among what it makes, have no gradient."""
+    """What `call` makes of tensors; integers among them, and among what it makes, have no gradient.
+
+    Variables that it reads besides, as where a layer uses another one's weights, have theirs.
+    """
     tensorflow: Any = __import__("tensorflow")
     given = [tensor for tensor in tensors if _has_gradient(tensor)]
     made: list[Any] = []
 
     def forward(*values: Any) -> Any:
         left = iter(values)
-        with tensorflow.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+        with tensorflow.GradientTape(persistent=True) as tape:
             tape.watch(values)
             made[:] = call([next(left) if _has_gradient(tensor) else tensor for tensor in tensors])
         results = [tensor for tensor in made if _has_gradient(tensor)]
 
-        def backward(*gradients: Any) -> Any:
+        def backward(*gradients: Any, variables: Sequence[Any] = ()) -> Any:
+            sources = (list(values), list(variables)) if variables else list(values)
             with tensorflow.device(device):
-                return tape.gradient(results, list(values), output_gradients=list(gradients))
+                return tape.gradient(results, sources, output_gradients=list(gradients))
 
         return results, backward
 
@@ -62,6 +66,24 @@ def spread(tensor: Any, source: str, devices: Sequence[str]) -> list[Any]:
     """A tensor of a device, on each of several; their gradients are summed where it was."""
     parts = copies(tensor, len(devices), source)
     return [sent(part, device) for part, device in zip(parts, devices, strict=True)]
+
+
+def assigned(before: Any, value: Any) -> Any:
+    """What is assigned to a variable, as that gives it: its gradient is the variable's, not that of what made it.
+
+    `before` stands for the variable; None: it is not trained.
+    """
+    tensorflow: Any = __import__("tensorflow")
+    if before is None or not _has_gradient(before):
+        return tensorflow.stop_gradient(value)
+
+    def forward(_: Any, value: Any) -> Any:
+        def backward(gradient: Any) -> Any:
+            return gradient, None
+
+        return tensorflow.identity(value), backward
+
+    return tensorflow.custom_gradient(forward)(before, value)
 
 
 def _has_gradient(tensor: Any) -> bool:

@@ -90,7 +90,11 @@ class SessionInstance:
             self._tag: Any = tensorflow.no_op(name=f"{TAG}{next(_NUMBERS)}")
 
     def __call__(self, *batch: Any) -> Any:
-        """Run a step, a value of the batch for each of the feeds."""
+        """Run a step, a value of the batch for each of the feeds.
+
+        Raises:
+            EnforcerError: there are more of one than of the other.
+        """
         return self._run(batch, None, None)
 
     def first(self, *batch: Any) -> tuple[Any, tuple[GraphDef, ...]]:
@@ -106,6 +110,11 @@ class SessionInstance:
         return [bytes_of((value,)) for _, value in fed]
 
     def _run(self, batch: Sequence[Any], options: Any, metadata: Any) -> Any:
+        if len(batch) != len(self._feeds):
+            raise EnforcerError(
+                f"a batch has {len(batch)} parts, and its step feeds {len(self._feeds)} tensors: give "
+                "SessionStep(feeds=[...]) one for each part"
+            )
         feed_dict = dict(zip(self._feeds, batch, strict=True))
         return self._session.run((self._fetches, self._tag), feed_dict, options, metadata)[0]
 

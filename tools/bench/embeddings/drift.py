@@ -48,6 +48,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         settings = {key: getattr(given, key) for key in ("rows", "width", "batch", "steps")}
         chief.request({"do": "start", "cluster": cluster} | settings, START_SECONDS)
         samples: dict[str, list[int]] = {task.name: [] for task in tasks.started}
+        facts: dict[str, Any] = {}
         end = time.monotonic() + 60 * given.minutes
         while time.monotonic() < end:
             facts = chief.request({"do": "train", "seconds": TURN_SECONDS}, START_SECONDS)

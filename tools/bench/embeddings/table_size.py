@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
@@ -60,7 +60,7 @@ def staged_table(given: argparse.Namespace) -> Train:
             tape.watch(embedded)
             logits = tf.linalg.matvec(embedded["ids"], weights)
             loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
-        rows, dense = tape.gradient(loss, (embedded, weights))
+        rows, dense = cast("tuple[Any, Any]", tape.gradient(loss, (embedded, weights)))
         weights.assign_sub(_RATE * dense)
         return loss, rows
 
@@ -77,7 +77,7 @@ def keras_table(given: argparse.Namespace) -> Train:
     import keras
 
     layers = [keras.layers.Embedding(given.rows, given.width, "zeros"), keras.layers.Dense(1)]
-    model = keras.Sequential([keras.Input((), dtype="int64"), *layers])
+    model: Any = keras.Sequential([keras.Input((), dtype="int64"), *layers])
     model.compile(keras.optimizers.Adagrad(_RATE), keras.losses.BinaryCrossentropy(from_logits=True))
     return lambda data: model.fit(data, verbose=0)
 
