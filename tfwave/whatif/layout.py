@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfer, Transfers
-from tfwave.graph.view import GraphView
+from tfwave.graph.view import GraphView, transposed
 from tfwave.proto.tensorflow_pb2 import NodeDef
 
 
@@ -62,7 +62,7 @@ def lay_out(layout: Layout, places: Sequence[Place]) -> Layout:
         tuple(old.ops[place.node] for place in places),
         tuple(fanins),
         tuple(data_fanins),
-        _fanouts(fanins),
+        transposed(fanins),
         _sends(old, places, index),
     )
     found = Transfers(
@@ -79,14 +79,6 @@ def _placed(node: NodeDef, place: Place) -> NodeDef:
 
 def _named(name: str, copy: int) -> str:
     return f"{name}@{copy}" if copy else name
-
-
-def _fanouts(fanins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    fanouts: list[list[int]] = [[] for _ in fanins]
-    for node, sources in enumerate(fanins):
-        for source in sources:
-            fanouts[source].append(node)
-    return tuple(map(tuple, fanouts))
 
 
 def _sends(old: GraphView, places: Sequence[Place], index: Mapping[tuple[int, int], int]) -> dict[int, int]:
