@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError
+from tfwave.graph.flow_ops import RETVAL_OPS
 from tfwave.graph.functions.binding import Binding
-from tfwave.graph.functions.nodes import RETVAL_OPS, copied, type_attr
+from tfwave.graph.functions.nodes import copied, type_attr
 from tfwave.graph.insertion import insertion_order
 from tfwave.graph.item import GraphItem
 from tfwave.graph.ops import OpTable

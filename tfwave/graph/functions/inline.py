@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import GraphError
-from tfwave.graph.flow_ops import ENTER_OPS
+from tfwave.graph.flow_ops import ARG_OPS, ENTER_OPS, RETVAL_OPS
 from tfwave.graph.functions.body import FunctionBody
 from tfwave.graph.functions.devices import filled_in
 from tfwave.graph.functions.nodes import (
-    ARG_OPS,
     COLOCATED_WITH,
     COLOCATION,
-    RETVAL_OPS,
     Node,
     NodeGraph,
     Tensor,

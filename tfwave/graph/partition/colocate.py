@@ -1,9 +1,10 @@
 """Colocation: which nodes must share a device, and what their group as a whole asks of it."""
 
 from tfwave.errors import GraphError
+from tfwave.graph.flow_ops import ARG_OPS, RETVAL_OPS
 from tfwave.graph.names import CONTROL_PORT
 from tfwave.graph.partition.devices import ANY, DeviceName, parse_device
-from tfwave.graph.partition.signatures import ARG_OPS, RETVAL_OPS, Signatures, is_handle
+from tfwave.graph.partition.signatures import Signatures, is_handle
 from tfwave.graph.partition.wiring import Wiring
 
 CLASS_ATTR = "_class"
