@@ -15,9 +15,6 @@ from tfwave.graph.ops import REF, OpTable
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import AttrValue, DataType, FunctionDef, GraphDef, NodeDef
 
-COLOCATION = "_class"
-COLOCATED_WITH = "loc:@"
-
 GRADIENT_CALL = "SymbolicGradient"
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tfwave.errors import GraphError
+from tfwave.graph.attrs import CLASS_ATTR
 from tfwave.graph.flow_ops import ARG_OPS, CALL_OPS, RETVAL_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
-from tfwave.graph.partition.colocate import CLASS_ATTR
 from tfwave.graph.partition.devices import DeviceSet, parse_device
 from tfwave.graph.partition.signatures import IDENTITY_OPS, as_type
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, GraphDef, NodeDef
