@@ -1,5 +1,6 @@
 """A job laid out anew: its nodes on other devices, left out, or several times."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +9,8 @@ from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView, transposed
 from tfwave.proto.tensorflow_pb2 import NodeDef
+
+_NUMBER = re.compile(r"/task:\d+")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Place:
     node: int
     device: str
     copy: int = 0
+
+
+def numbered(device: str, task: int) -> str:
+    """The same device of another task of its job."""
+    return _NUMBER.sub(f"/task:{task}", device, count=1)
 
 
 def lay_out(layout: Layout, places: Sequence[Place]) -> Layout:
