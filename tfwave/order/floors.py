@@ -12,13 +12,11 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from tfwave.cost.ticks import NEVER
 from tfwave.graph.view import GraphView, transposed
 from tfwave.order.deps import membership
 
 BUSIEST = "busiest resource"
-
-NEVER = 1 << 62
-"""+inf in ticks: above every sum of costs."""
 
 
 @dataclass(frozen=True)
