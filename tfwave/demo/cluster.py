@@ -122,10 +122,7 @@ def demo_cluster(
     with ExitStack() as stack:
         network = stack.enter_context(open_network([*servers, *workers], job.bits_per_second))
         tasks = stack.enter_context(Tasks(network, directory))
-        cluster = {
-            "ps": [_address(network, host) for host in servers],
-            "worker": [_address(network, host) for host in workers],
-        }
+        cluster = {"ps": network.free_addresses(servers), "worker": network.free_addresses(workers)}
         started = [
             _start_server(tasks, host, cluster, ("ps", i), directory, job.enforcer)
             for i, host in enumerate(servers)
@@ -140,10 +137,6 @@ def demo_cluster(
         demo = DemoCluster(network, chief, controls)
         demo.start(cluster, job)
         yield demo
-
-
-def _address(network: Network, host: str) -> str:
-    return f"{network.address(host)}:{network.free_ports(host, 1)[0]}"
 
 
 def _start_server(  # noqa: PLR0913, PLR0917

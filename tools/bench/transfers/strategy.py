@@ -77,9 +77,7 @@ def _start(
     directory.mkdir()
     network = stack.enter_context(open_network(list(HOSTS.values()), arguments.rate))
     tasks = stack.enter_context(Tasks(network, directory))
-    cluster = {
-        job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}"] for job, host in HOSTS.items()
-    }
+    cluster = {job: network.free_addresses([host]) for job, host in HOSTS.items()}
     hooked = wrapped is not None
     servers = {
         job: start_server(tasks, cluster, directory, job, 0, HOSTS[job], hooked) for job in ("ps", "worker")

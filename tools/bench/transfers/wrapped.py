@@ -71,9 +71,7 @@ def _start(stack: ExitStack, directory: Path, wrapped: bool, arguments: argparse
     directory.mkdir()
     network = stack.enter_context(open_network(list(HOSTS.values()), arguments.rate))
     tasks = stack.enter_context(Tasks(network, directory))
-    cluster = {
-        job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}"] for job, host in HOSTS.items()
-    }
+    cluster = {job: network.free_addresses([host]) for job, host in HOSTS.items()}
     enforcers = {"ps": arguments.enforcer, "worker": "hook"} if wrapped else {"ps": None, "worker": None}
     servers = {job: _server(tasks, cluster, job, enforcers[job], directory) for job in ("ps", "worker")}
     control = {job: [server.receive(START_SECONDS)["control"]] for job, server in servers.items()}
