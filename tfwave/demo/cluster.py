@@ -151,14 +151,5 @@ def _start_server(  # noqa: PLR0913, PLR0917
     """At a job and its number."""
     job, index = place
     task = tasks.start(f"{job}{index}", host, server_task.MODULE, _QUIET | worker_environment(device))
-    task.send(
-        {
-            "cluster": cluster,
-            "job": job,
-            "task": index,
-            "enforcer": enforcer,
-            "control": server_task.control_address(directory, job, index) if enforcer else None,
-            "device": device,
-        }
-    )
+    task.send(server_task.request_of(cluster, place, directory, enforcer) | {"device": device})
     return task

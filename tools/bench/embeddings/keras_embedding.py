@@ -45,7 +45,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
         cluster = {job: network.free_addresses([host]) for job, host in HOSTS.items()}
         for job in ("ps", "worker"):
             server = tasks.start(HOSTS[job], HOSTS[job], server_task.MODULE, ENVIRONMENT)
-            server.send({"cluster": cluster, "job": job, "task": 0, "enforcer": None, "control": None})
+            server.send(server_task.request_of(cluster, (job, 0), directory, None))
             server.receive(START_SECONDS)
         chief = tasks.start("chief", HOSTS["chief"], keras_embedding_chief.MODULE, ENVIRONMENT)
         request: dict[str, Any] = {"do": "start", "cluster": cluster}

@@ -219,9 +219,7 @@ def start_server(  # noqa: PLR0913, PLR0917
     hooked: bool,
 ) -> Task:
     task = tasks.start(host, host, server_task.MODULE, ENVIRONMENT)
-    control = server_task.control_address(directory, job, index) if hooked else None
-    enforcer = "hook" if hooked else None
-    task.send({"cluster": cluster, "job": job, "task": index, "enforcer": enforcer, "control": control})
+    task.send(server_task.request_of(cluster, (job, index), directory, "hook" if hooked else None))
     return task
 
 

@@ -93,8 +93,7 @@ def _server(
     tasks: Tasks, cluster: dict[str, list[str]], job: str, enforcer: str | None, directory: Path
 ) -> Task:
     task = tasks.start(job, HOSTS[job], server_task.MODULE, ENVIRONMENT)
-    control = server_task.control_address(directory, job, 0) if enforcer else None
-    task.send({"cluster": cluster, "job": job, "task": 0, "enforcer": enforcer, "control": control})
+    task.send(server_task.request_of(cluster, (job, 0), directory, enforcer))
     return task
 
 
