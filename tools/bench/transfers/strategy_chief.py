@@ -151,8 +151,8 @@ class Chief:
         }
 
     def _settled(self) -> bool:
-        ordered = [name for name, phase in self._schedule.phases.items() if phase == "ordered"]
-        return bool(ordered) and self._overlap.take().steps == self._overlap.steps and len(ordered) >= 1
+        is_ordered = "ordered" in self._schedule.phases.values()
+        return is_ordered and self._overlap.take().steps == self._overlap.steps
 
     def run(self, steps: int) -> dict[str, object]:
         seconds: list[float] = []
