@@ -4,6 +4,8 @@ from tfwave.proto.tensorflow_pb2 import NodeDef
 
 CLASS_ATTR = "_class"
 CLASS_PREFIX = "loc:@"
+NOTED_SHAPES = "_output_shapes"
+"""TensorFlow notes shapes in one kind of file, and not in another."""
 
 
 def string_attr(node: NodeDef, name: str) -> str:
