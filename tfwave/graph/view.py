@@ -189,6 +189,12 @@ def wire_key(node: NodeDef) -> tuple[str, ...]:
     return tuple([string_attr(node, name) for name in WIRE_ATTRS])
 
 
+def transfer_ends(view: GraphView) -> list[str]:
+    """The names of the nodes that send or receive: there are none in a graph that is not cut."""
+    ends = SEND_OPS | RECV_OPS
+    return [name for name, op in zip(view.names, view.ops, strict=True) if op in ends]
+
+
 def transposed(fanins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     """The fanouts of each node, by number, where these are its fanins."""
     fanouts: list[list[int]] = [[] for _ in fanins]
