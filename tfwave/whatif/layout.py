@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tfwave.graph.names import Channel, task_of
+from tfwave.graph.names import Channel, home_of
 from tfwave.graph.transfer import Transfer, Transfers
 from tfwave.graph.view import GraphView, transposed
 from tfwave.proto.tensorflow_pb2 import NodeDef
@@ -106,13 +106,9 @@ def _moved(transfers: Iterable[Transfer], places: Sequence[Place], view: GraphVi
             continue
         send = view.sends.get(recv)
         source = transfer.channel.source if send is None else places[send].device
-        if _apart(source, place.device):
+        if home_of(source) != home_of(place.device):
             moved.append((_retold(transfer, recv, place, source), transfer.channel))
     return tuple(sorted(_told_apart(moved), key=lambda t: t.sort_key))
-
-
-def _apart(source: str, destination: str) -> bool:
-    return source != destination and (not task_of(source) or task_of(source) != task_of(destination))
 
 
 def _retold(transfer: Transfer, recv: int, place: Place, source: str) -> Transfer:
