@@ -22,6 +22,13 @@ def ends_of(item: GraphItem) -> frozenset[str]:
     return fetched | item.preserve if in_function else fetched
 
 
+def needed_of(item: GraphItem, view: GraphView) -> frozenset[int]:
+    """The nodes that a step runs; all, if nobody knows what for."""
+    ends = ends_of(item)
+    found = [node for node, name in enumerate(view.names) if name in ends]
+    return upstream_of(view, found) if found else frozenset(range(len(view)))
+
+
 def step_of(graph: GraphDef, fetches: Sequence[str]) -> GraphDef:
     """The nodes that some fetches (tensors or nodes) need, in the order of the graph, and its whole library.
 
