@@ -10,9 +10,9 @@ from tfwave.graph.marks import added_by
 from tfwave.graph.names import Channel, TransferKey, parse_input
 from tfwave.graph.ops import REF, OpTable
 from tfwave.graph.partition.place import place
-from tfwave.graph.reach import in_control_flow, upstream_of
+from tfwave.graph.reach import in_control_flow
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.graph.step import ends_of
+from tfwave.graph.step import needed_of
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.plan.annotation import Annotation, annotated_orders
@@ -125,8 +125,7 @@ class _Survey:
         self._ops = OpTable.of(graph.item.graph)
         self._conditional = in_control_flow(self._view)
         self._fetched = {parse_input(name) for name in graph.item.fetches}
-        ends = [self._index[name] for name in ends_of(graph.item)]
-        self._needed = upstream_of(self._view, ends) if ends else frozenset(range(len(self._view)))
+        self._needed = needed_of(graph.item, self._view)
         self._destinations: dict[tuple[str, int], list[str]] = defaultdict(list)
         for key in sorted(planned):
             self._destinations[key.node, key.port].append(key.channel.destination)

@@ -11,7 +11,7 @@ from tfwave.graph.names import parse_input, task_of
 from tfwave.graph.ops import OpTable
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
+from tfwave.graph.view import GraphView, transfer_ends
 from tfwave.passes.base import GraphPass
 from tfwave.proto.tensorflow_pb2 import NodeDef
 from tfwave.rewrite.resources import ResourceSurvey, Touch
@@ -65,9 +65,9 @@ class CrossStep(GraphPass):
 
     def requires(self, view: GraphView) -> None:
         """The graph is not cut yet."""
-        cut = [name for name, op in zip(view.names, view.ops, strict=True) if op in SEND_OPS | RECV_OPS]
-        if cut and not self._authors(view):
-            raise GraphError(f"node '{min(cut)}': the graph is cut already; run cross_step before 'cut'")
+        ends = transfer_ends(view)
+        if ends and not self._authors(view):
+            raise GraphError(f"node '{min(ends)}': the graph is cut already; run cross_step before 'cut'")
 
     def run(self, graph: GraphRewriter) -> None:
         """Copy the step, and let each copy wait for the one before it."""

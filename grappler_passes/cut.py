@@ -5,10 +5,10 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tfwave.errors import GraphError
+from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
 from tfwave.graph.item import GraphItem
 from tfwave.graph.marks import REMOVED
 from tfwave.graph.names import parse_input
-from tfwave.graph.partition.colocate import CLASS_ATTR, CLASS_PREFIX
 from tfwave.graph.partition.cut import cut
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import RECV_OPS, GraphView

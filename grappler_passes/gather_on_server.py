@@ -7,7 +7,7 @@ from itertools import accumulate
 from tfwave.errors import GraphError
 from tfwave.graph.reach import reached
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
+from tfwave.graph.view import GraphView, transfer_ends
 from tfwave.passes.base import GraphPass
 from tfwave.proto.tensorflow_pb2 import DT_INT32, AttrValue, TensorProto, TensorShapeProto
 from tfwave.rewrite.gathers import TableRead, TableReads
@@ -47,11 +47,11 @@ class GatherOnServer(GraphPass):
 
     def requires(self, view: GraphView) -> None:
         """The graph is not cut yet."""
-        ends = RECV_OPS | SEND_OPS
-        end = next((name for name, op in zip(view.names, view.ops, strict=True) if op in ends), None)
-        if end is not None:
+        ends = transfer_ends(view)
+        if ends:
             raise GraphError(
-                f"node '{end}' is an end of a transfer: the graph is cut already; run gather_on_server before 'cut'"
+                f"node '{ends[0]}' is an end of a transfer: the graph is cut already; "
+                "run gather_on_server before 'cut'"
             )
 
     def run(self, graph: GraphRewriter) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
 from tfwave.graph.rewriter import GraphRewriter
-from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
+from tfwave.graph.view import GraphView, transfer_ends
 from tfwave.passes.base import GraphPass
 from tfwave.rewrite.blocks.cuttable import WholeVariable, plan_split
 from tfwave.rewrite.blocks.layout import UNIT
@@ -53,11 +53,11 @@ class SplitVariables(GraphPass):
 
     def requires(self, view: GraphView) -> None:
         """The graph is not cut yet."""
-        ends = RECV_OPS | SEND_OPS
-        end = next((name for name, op in zip(view.names, view.ops, strict=True) if op in ends), None)
-        if end is not None:
+        ends = transfer_ends(view)
+        if ends:
             raise GraphError(
-                f"node '{end}' is an end of a transfer: the graph is cut already; run split_variables before 'cut'"
+                f"node '{ends[0]}' is an end of a transfer: the graph is cut already; "
+                "run split_variables before 'cut'"
             )
 
     def run(self, graph: GraphRewriter) -> None:

@@ -90,7 +90,7 @@ def _keep(captured: Bundle, out: Path, core_seconds: Sequence[float | None]) -> 
 def _capture_job(model: str, kind: str, bits_per_second: float, folder: Path) -> None:
     out = folder / model
     with NamespaceNetwork(HOSTS, bits_per_second) as network:
-        addresses = [f"{network.address(host)}:{network.free_ports(host, 1)[0]}" for host in HOSTS]
+        addresses = network.free_addresses(HOSTS)
         servers = [
             subprocess.Popen(
                 _command(network.command_prefix(host), "tests.golden.record_job", str(i), *addresses),

@@ -21,7 +21,6 @@ from tfwave.errors import PlanError
 from tfwave.plan.discipline import Discipline
 from tfwave.sim.engine import UNTIMED, Job, Outcome, run
 from tfwave.sim.job import compile_job
-from tfwave.sim.memory import held_bytes
 from tfwave.sim.sharing import fair_rates
 from tfwave.sim.simulate import ranks_of, simulate
 
@@ -158,18 +157,3 @@ def test_rates_are_max_min_fair() -> None:
                 sum(users[p]) >= bandwidths[p] * (1 - 1e-12) and rates[lane] >= max(users[p]) * (1 - 1e-12)
                 for p in own
             )
-
-
-def test_memory_equals_counting_at_every_tick() -> None:
-    rng = random.Random("memory")
-    for _ in range(100):
-        count = rng.randint(1, 12)
-        begin = [rng.randint(0, 9) for _ in range(count)]
-        end = [b + rng.randint(0, 6) for b in begin]
-        readers = [rng.sample(range(count), rng.randint(0, min(3, count))) for _ in range(count)]
-        sizes = {t: rng.randint(0, 9) for t in range(count) if rng.random() < 0.8}
-        points = held_bytes(begin, end, sizes, readers.__getitem__)
-        for tick in range(40):
-            lives = {t: max([end[t], *(end[r] for r in readers[t])]) for t in sizes}
-            exact = sum(size for t, size in sizes.items() if begin[t] <= tick < lives[t])
-            assert exact == ([0] + [held for at, held in points if at <= tick])[-1]

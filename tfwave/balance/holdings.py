@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tfwave.graph.access import FED_OPS, VARIABLE_OPS
+from tfwave.graph.attrs import colocated_with
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.variable_bytes import resident_bytes
@@ -13,7 +14,6 @@ from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, NodeDef
 
 _READS = frozenset({"ReadVariableOp", "Identity"})
-_COLOCATION = "loc:@"
 _SERVER = re.compile(r"/job:([^/]+)(?:/replica:\d+)?/task:(\d{1,9})")
 
 
@@ -89,7 +89,7 @@ class Holdings:
         """(variable, the one that it stays with): as the graph says, and as ops that take both need it."""
         names = {held.name for held in own.values()}
         for node, held in own.items():
-            for leader in _locations(self.view.nodes[node]):
+            for leader in colocated_with(self.view.nodes[node]):
                 if leader in names:
                     yield held.name, leader
         for node in sorted({fanout for n in own for fanout in self.view.fanouts[n]}, key=self._name):
@@ -148,13 +148,6 @@ class Holdings:
 def _is_resource(node: NodeDef) -> bool:
     kind = node.attr.get("T")
     return kind is not None and kind.type == DT_RESOURCE
-
-
-def _locations(node: NodeDef) -> list[str]:
-    """The nodes that a node says it stays with."""
-    value = node.attr.get("_class")
-    texts = [] if value is None else [text.decode(errors="replace") for text in value.list.s]
-    return [text.removeprefix(_COLOCATION) for text in texts if text.startswith(_COLOCATION)]
 
 
 def _first(name: str, leaders: Mapping[str, str | None]) -> str | None:

@@ -214,6 +214,13 @@ def is_bundle(path: Path) -> bool:
     return os.path.isfile(path / _MANIFEST)
 
 
+def malformed(path: Path, error: ValidationError) -> BundleError:
+    """What to say of a file that breaks its schema, and where."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"])) or "content"
+    return BundleError(f"'{path}' is malformed: {where}: {first['msg']}")
+
+
 def _load_manifest(path: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(read_file(path))
@@ -223,9 +230,7 @@ def _load_manifest(path: Path) -> Manifest:
             "tfwave.capture_run or `tfwave demo` wrote"
         ) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "content"
-        raise BundleError(f"'{path}' is malformed: {where}: {first['msg']}") from error
+        raise malformed(path, error) from error
     if manifest.version != BUNDLE_VERSION:
         raise BundleError(f"'{path}' is of version {manifest.version}; this tfwave reads {BUNDLE_VERSION}")
     return manifest

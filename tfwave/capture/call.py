@@ -10,7 +10,7 @@ from tfwave.bundle.bundle import Bundle, check_place, save_bundle
 from tfwave.capture.memory.told import told_bundle
 from tfwave.capture.timed import DEFAULT_STEPS, DEFAULT_WARMUP, StepTime, check_counts, timed
 from tfwave.errors import BundleError
-from tfwave.graph.functions.nodes import CALL_OPS
+from tfwave.graph.flow_ops import CALL_OPS
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.live.instances import FunctionInstance
 from tfwave.runtime.live.retrace import is_function, run_eagerly

@@ -9,7 +9,7 @@ import typer
 from tfwave.cli.output import JsonFlag, console, print_json, print_table
 from tfwave.graph.names import short_channel
 from tfwave.report.conformance import Conformance, conformance
-from tfwave.report.page.order import said_of
+from tfwave.report.page.order import said_of, summary_of
 from tfwave.report.run import load_run
 
 
@@ -40,15 +40,9 @@ def conformance_command(
 
 
 def print_conformance(judged: dict[str, Conformance]) -> None:
-    """Show figures by mode; a step is one step on one channel."""
-    print_table(
-        "hand-offs against the plan",
-        ["mode", "steps", "exact", "inversions", "share of pairs", "late", "released"],
-        [
-            (mode, c.steps, c.exact_steps, c.inversions, c.share_in_words, c.late, c.released)
-            for mode, c in judged.items()
-        ],
-    )
+    """Show figures by mode."""
+    summary = summary_of(judged)
+    print_table("hand-offs against the plan", summary.columns, summary.rows)
 
 
 def print_channels(judged: dict[str, Conformance]) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tfwave.cli.output import console, milliseconds, print_table, short_device
-from tfwave.cost.uniform import UNIFORM
+from tfwave.cost.uniform import is_timed
 from tfwave.plan.embeddings import COLUMNS, WHOLE, Embeddings
 from tfwave.plan.groups import Groups
 from tfwave.plan.layers import OF_JOB, Layers
@@ -48,10 +48,10 @@ def print_order(plan: Plan) -> None:
     console.print(
         f"policy {plan.policy}; costs: ops {costs.ops}, transfers {costs.transfers}{detail}", soft_wrap=True
     )
-    if costs == UNIFORM:
-        console.print(_UNTIMED, soft_wrap=True)
-    else:
+    if is_timed(costs):
         _print_predicted(plan.predicted)
+    else:
+        console.print(_UNTIMED, soft_wrap=True)
     for order in plan.orders:
         channel = order.channel
         ends = f"{short_device(channel.source)} -> {short_device(channel.destination)}"

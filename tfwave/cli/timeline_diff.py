@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import is_bundle, load_bundle
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
+from tfwave.graph.names import short_channel
 from tfwave.sim.timeline import Timeline
 from tfwave.whatif.difference import Shift, TimelineDifference, compare
 from tfwave.whatif.measured import measured_timeline
@@ -67,7 +68,7 @@ def _print(found: TimelineDifference, top: int) -> None:
         ["resource", "A work", "B work", "A busy", "B busy"],
         [
             (
-                _short(use.resource),
+                short_channel(use.resource),
                 _or_none(use.seconds_a, milliseconds),
                 _or_none(use.seconds_b, milliseconds),
                 _or_none(use.busy_a, _percent),
@@ -89,7 +90,7 @@ def _print_shifts(title: str, shifts: Sequence[Shift]) -> None:
         [
             (
                 shift.name,
-                _short(shift.resource),
+                short_channel(shift.resource),
                 milliseconds(shift.begin_a),
                 _signed(shift.later),
                 milliseconds(shift.seconds_a),
@@ -103,7 +104,7 @@ def _print_shifts(title: str, shifts: Sequence[Shift]) -> None:
 
 def _print_only(which: str, names: Sequence[tuple[str, str]], top: int) -> None:
     if names:
-        shown = ", ".join(f"{name} on {_short(resource)}" for resource, name in names[:top])
+        shown = ", ".join(f"{name} on {short_channel(resource)}" for resource, name in names[:top])
         more = f" and {len(names) - top} more" if len(names) > top else ""
         console.print(f"only in {which}: {shown}{more}", soft_wrap=True)
 
@@ -118,7 +119,3 @@ def _percent(share: float) -> str:
 
 def _signed(seconds: float) -> str:
     return f"{seconds * 1e3:+.2f} ms"
-
-
-def _short(resource: str) -> str:
-    return " -> ".join(short_device(end) for end in resource.split(" -> "))

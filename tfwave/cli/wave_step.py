@@ -8,7 +8,7 @@ from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import CapturedMemory
 from tfwave.cli.inputs import open_graphs
 from tfwave.errors import BundleError, GraphError, PlanError, TfwaveError
-from tfwave.graph.functions.nodes import ARG_OPS
+from tfwave.graph.flow_ops import ARG_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.verify import verify
 from tfwave.passes.text import build_pass

@@ -18,6 +18,9 @@ _DIGITS = 15
 
 _LARGEST_POWER = 290
 
+NEVER = 1 << 62
+"""+inf in ticks: above every sum of costs."""
+
 
 @dataclass(frozen=True)
 class Ticks:

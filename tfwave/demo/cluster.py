@@ -122,10 +122,7 @@ def demo_cluster(
     with ExitStack() as stack:
         network = stack.enter_context(open_network([*servers, *workers], job.bits_per_second))
         tasks = stack.enter_context(Tasks(network, directory))
-        cluster = {
-            "ps": [_address(network, host) for host in servers],
-            "worker": [_address(network, host) for host in workers],
-        }
+        cluster = {"ps": network.free_addresses(servers), "worker": network.free_addresses(workers)}
         started = [
             _start_server(tasks, host, cluster, ("ps", i), directory, job.enforcer)
             for i, host in enumerate(servers)
@@ -142,10 +139,6 @@ def demo_cluster(
         yield demo
 
 
-def _address(network: Network, host: str) -> str:
-    return f"{network.address(host)}:{network.free_ports(host, 1)[0]}"
-
-
 def _start_server(  # noqa: PLR0913, PLR0917
     tasks: Tasks,
     host: str,
@@ -158,14 +151,5 @@ def _start_server(  # noqa: PLR0913, PLR0917
     """At a job and its number."""
     job, index = place
     task = tasks.start(f"{job}{index}", host, server_task.MODULE, _QUIET | worker_environment(device))
-    task.send(
-        {
-            "cluster": cluster,
-            "job": job,
-            "task": index,
-            "enforcer": enforcer,
-            "control": server_task.control_address(directory, job, index) if enforcer else None,
-            "device": device,
-        }
-    )
+    task.send(server_task.request_of(cluster, place, directory, enforcer) | {"device": device})
     return task

@@ -62,6 +62,10 @@ class Network(ABC):
     def free_ports(self, host: str, count: int) -> list[int]:
         """TCP ports on which nothing listens on the host; none is given twice."""
 
+    def free_addresses(self, hosts: Sequence[str]) -> list[str]:
+        """``host:port`` of such a port on each of these hosts."""
+        return [f"{self.address(host)}:{self.free_ports(host, 1)[0]}" for host in hosts]
+
     def __enter__(self) -> Self:
         self._held.enter_context(exit_on_sigterm())
         return self

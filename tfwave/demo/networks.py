@@ -7,7 +7,7 @@ from typing import Any
 VGG16_LIKE = "VGG16Like"
 """VGG-16's convolutions, strided instead of pooled, with a head of 512, 512 and 1000: 79 MB at 128 pixels."""
 
-_VGG16_CONVOLUTIONS = (
+VGG16_CONVOLUTIONS = (
     *((64, 1), (64, 2), (128, 1), (128, 2), (256, 1), (256, 1), (256, 2)),
     *((512, 1), (512, 1), (512, 2), (512, 1), (512, 1), (512, 2)),
 )
@@ -37,7 +37,7 @@ def _vgg16_like(keras: Any, image: int, classes: int) -> Any:
     layers = keras.layers
     convolutions = [
         layers.Conv2D(filters, 3, strides=stride, padding="same", activation="relu")
-        for filters, stride in _VGG16_CONVOLUTIONS
+        for filters, stride in VGG16_CONVOLUTIONS
     ]
     head = [layers.Flatten(), *(layers.Dense(units, activation="relu") for units in (512, 512, 1000))]
     return keras.Sequential([keras.Input((image, image, 3)), *convolutions, *head])

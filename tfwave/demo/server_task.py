@@ -6,6 +6,7 @@ It has the CPU devices that a "device" needs which it is asked for.
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,19 @@ def control_address(directory: Path, job: str, task: int) -> str:
     if len(os.fsencode(path)) > _SOCKET_PATH_BYTES:
         raise EnforcerError(f"socket path '{path}' is too long: choose a run directory with a shorter name")
     return f"{UNIX}{path}"
+
+
+def request_of(
+    cluster: Mapping[str, Sequence[str]], place: tuple[str, int], directory: Path, enforcer: str | None
+) -> dict[str, Any]:
+    """What to ask the task at a place, a job and its number; its control is in the directory, if it has one.
+
+    Raises:
+        EnforcerError: as `control_address`.
+    """
+    job, task = place
+    control = control_address(directory, job, task) if enforcer else None
+    return {"cluster": cluster, "job": job, "task": task, "enforcer": enforcer, "control": control}
 
 
 def main() -> None:

@@ -61,8 +61,8 @@ KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
 _HANDLES_OP = "_VarHandlesOp"
 _FRESH_OPS = frozenset({"StackV2", "TensorArrayV3", "TensorArrayGradV3", "TensorArrayGradWithShape"})
 _FRESH = ("Anonymous", "Dummy")
-_ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
-"""The name of a variable that is made anew at each run of its VarHandleOp."""
+ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+"""The name of a variable that is made anew at each run of its VarHandleOp, and freed with what refers to it."""
 _KINDS = ("HashTable", "Iterator", "Queue", "Reader", "StatsAggregator", "ThreadPool")
 """TensorFlow finds these by name alone, whichever op of the kind asks: the first that runs makes it for all."""
 _HOME = "localhost"
@@ -113,7 +113,7 @@ def is_fresh(node: NodeDef) -> bool:
 
 def is_anonymous(node: NodeDef) -> bool:
     """Does a VarHandleOp make a variable of its own at each run?"""
-    return string_attr(node, "shared_name") == _ANONYMOUS
+    return string_attr(node, "shared_name") == ANONYMOUS
 
 
 def shares_by_name(signature: OpDef) -> bool:

@@ -5,7 +5,7 @@ Placement goes along it, and so do the numbers in the names that TensorFlow gene
 
 from heapq import heappop, heappush
 
-from tfwave.graph.view import GraphView
+from tfwave.graph.view import GraphView, transposed
 from tfwave.proto.tensorflow_pb2 import GraphDef
 
 
@@ -20,10 +20,7 @@ def insertion_order(view: GraphView) -> list[int]:
         return list(range(len(view)))
     _ = view.topological_order
     pending = [len(sources) for sources in fanins]
-    fanouts: list[list[int]] = [[] for _ in fanins]
-    for node, sources in enumerate(fanins):
-        for source in sources:
-            fanouts[source].append(node)
+    fanouts = transposed(fanins)
     ready = [node for node, count in enumerate(pending) if not count]
     order: list[int] = []
     while ready:

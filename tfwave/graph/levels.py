@@ -1,7 +1,7 @@
-"""How deep each node lies in a graph, and the ranks that follow from it."""
+"""How deep each node lies in a graph, and ranks of nodes by that and by name."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tfwave.graph.names import natural_key
 from tfwave.graph.view import GraphView
@@ -15,6 +15,11 @@ def longest_path_levels(view: GraphView) -> list[int]:
         if fanins:
             levels[node] = 1 + max([levels[f] for f in fanins])
     return levels
+
+
+def by_name(view: GraphView, nodes: Iterable[int]) -> tuple[int, ...]:
+    """Nodes in the order of their names, with the numbers in these as numbers."""
+    return tuple(sorted(nodes, key=lambda node: natural_key(view.names[node])))
 
 
 def natural_ranks(view: GraphView, ops: Collection[int], levels: Sequence[int]) -> dict[int, int]:

@@ -70,27 +70,32 @@ def decode_graph(data: bytes, name: str) -> tuple[GraphDef, bool]:
     check_size(len(data), name)
     if not data.strip():
         raise GraphError(f"graph '{name}' is empty: expected a GraphDef in binary or text form")
-    text = _parse_text(data, name)
-    graph = _parse_binary(data, name) if text is None else text
+    text, wrong = _parse_text(data, name)
+    graph = _parse_binary(data, name, wrong) if text is None else text
     if not graph.node:
         raise GraphError(f"graph '{name}' has no nodes")
     return graph, text is not None
 
 
-def _parse_text(data: bytes, name: str) -> GraphDef | None:
+def _parse_text(data: bytes, name: str) -> tuple[GraphDef | None, str]:
+    """The graph in text form; or None, and what is wrong with the bytes if they are no binary form either."""
+    wrong = f"truncated, another format, or deeper than {DEEPEST} messages"
     if not data.lstrip().startswith(_TEXT_BEGINS):
-        return None
+        return None, wrong
+    text = data.decode(errors="replace")
     try:
-        graph = text_format.Parse(data.decode(), GraphDef())
-    except (text_format.ParseError, UnicodeDecodeError):
-        return None
+        graph = text_format.Parse(text, GraphDef())
+    except text_format.ParseError as error:
+        return None, f"its text form breaks at line {error.GetLine()}, column {error.GetColumn()}"
     except RecursionError as error:
         raise _too_deep(name) from error
+    if text.encode() != data:
+        return None, wrong
     try:
         GraphDef.FromString(graph.SerializeToString())
     except DecodeError as error:
         raise _too_deep(name) from error
-    return graph
+    return graph, ""
 
 
 def _too_deep(name: str) -> GraphError:
@@ -101,24 +106,14 @@ def _too_deep(name: str) -> GraphError:
     )
 
 
-def _parse_binary(data: bytes, name: str) -> GraphDef:
+def _parse_binary(data: bytes, name: str, wrong: str) -> GraphDef:
     try:
         graph = GraphDef.FromString(data)
     except DecodeError as error:
         raise GraphError(
-            f"'{name}' is not a GraphDef ({_what_is_wrong(data)}): "
+            f"'{name}' is not a GraphDef ({wrong}): "
             "expected the bytes of graph_def.SerializeToString() or its text form"
         ) from error
     if not all(node.name and node.op for node in graph.node):
         raise GraphError(f"'{name}' is not a GraphDef: it holds nodes without a name or an op")
     return graph
-
-
-def _what_is_wrong(data: bytes) -> str:
-    """With the bytes of no graph; of its text form, where."""
-    if data.lstrip().startswith(_TEXT_BEGINS):
-        try:
-            text_format.Parse(data.decode(errors="replace"), GraphDef())
-        except text_format.ParseError as error:
-            return f"its text form breaks at line {error.GetLine()}, column {error.GetColumn()}"
-    return f"truncated, another format, or deeper than {DEEPEST} messages"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tfwave.errors import GraphError
 from tfwave.graph.access import HANDLE_OP, KEYED_OPS, is_anonymous
+from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
 from tfwave.graph.item import GraphItem
 from tfwave.graph.marks import is_added, is_marked, removed_nodes, restore
 from tfwave.proto.tensorflow_pb2 import AttrValue, FunctionDef, GraphDef, NodeDef
@@ -18,7 +19,7 @@ _JOB = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-]*")
 _RESOURCES = "shared_name"
 _SEVERAL_RESOURCES = "shared_names"
 _FOUND_BY = ("frame_name", "tensor_name")
-_COLOCATED, _BESIDE = "_class", b"loc:@"
+_BESIDE = CLASS_PREFIX.encode()
 
 
 def merge(jobs: Mapping[str, GraphItem]) -> GraphItem:
@@ -143,8 +144,8 @@ class _Renamer:
         return bool(value.s or node.op == HANDLE_OP) and not is_anonymous(node)
 
     def _rename_neighbours(self, node: NodeDef) -> None:
-        if _COLOCATED in node.attr:
-            beside = node.attr[_COLOCATED].list
+        if CLASS_ATTR in node.attr:
+            beside = node.attr[CLASS_ATTR].list
             beside.s[:] = [self._beside(text) for text in beside.s]
 
     def _beside(self, text: bytes) -> bytes:

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 from tfwave.errors import GraphError
+from tfwave.graph.attrs import NOTED_SHAPES
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
 from tfwave.graph.partition.pins import is_function
 from tfwave.graph.reach import upstream_of
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import GraphDef
-
-_NOTED_SHAPES = "_output_shapes"
 
 
 def ends_of(item: GraphItem) -> frozenset[str]:
@@ -21,6 +20,13 @@ def ends_of(item: GraphItem) -> frozenset[str]:
     fetched = frozenset(parse_input(name).node for name in item.fetches)
     in_function = item.handles is not None or is_function(item.graph)
     return fetched | item.preserve if in_function else fetched
+
+
+def needed_of(item: GraphItem, view: GraphView) -> frozenset[int]:
+    """The nodes that a step runs; all, if nobody knows what for."""
+    ends = ends_of(item)
+    found = [node for node, name in enumerate(view.names) if name in ends]
+    return upstream_of(view, found) if found else frozenset(range(len(view)))
 
 
 def step_of(graph: GraphDef, fetches: Sequence[str]) -> GraphDef:
@@ -41,6 +47,6 @@ def step_of(graph: GraphDef, fetches: Sequence[str]) -> GraphDef:
     nodes = [view.nodes[node] for node in sorted(needed)]
     step = GraphDef(node=nodes, versions=graph.versions, library=graph.library)
     for node in step.node:
-        if _NOTED_SHAPES in node.attr:
-            del node.attr[_NOTED_SHAPES]
+        if NOTED_SHAPES in node.attr:
+            del node.attr[NOTED_SHAPES]
     return step

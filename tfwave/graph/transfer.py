@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tfwave.errors import GraphError
 from tfwave.graph.attrs import flag_attr
-from tfwave.graph.names import Channel, TransferKey, edge_source, home_of, natural_key, task_of
+from tfwave.graph.names import Channel, TransferKey, edge_source, home_of, natural_key
 from tfwave.graph.view import RECV_OPS, WIRE_ATTRS, GraphView, wire_key
 from tfwave.proto.tensorflow_pb2 import NodeDef
 
@@ -138,7 +138,7 @@ def _crosses_tasks(node: NodeDef) -> bool:
     source, destination, edge = wire_key(node)
     if not (source and destination and edge):
         raise GraphError(f"node '{node.name}': {node.op} needs the attributes {', '.join(WIRE_ATTRS)}")
-    return source != destination and (not task_of(source) or task_of(source) != task_of(destination))
+    return home_of(source) != home_of(destination)
 
 
 def _transfer(view: GraphView, recv: int) -> Transfer:

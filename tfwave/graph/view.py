@@ -134,7 +134,7 @@ def _build(partitions: Iterable[GraphDef]) -> GraphView:
     for recv, send in sends.items():
         fanins[recv] = (*fanins[recv], send)
     return GraphView(
-        tuple(nodes), tuple(names), ops, tuple(fanins), tuple(data_fanins), _transpose(fanins), sends
+        tuple(nodes), tuple(names), ops, tuple(fanins), tuple(data_fanins), transposed(fanins), sends
     )
 
 
@@ -189,7 +189,14 @@ def wire_key(node: NodeDef) -> tuple[str, ...]:
     return tuple([string_attr(node, name) for name in WIRE_ATTRS])
 
 
-def _transpose(fanins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+def transfer_ends(view: GraphView) -> list[str]:
+    """The names of the nodes that send or receive: there are none in a graph that is not cut."""
+    ends = SEND_OPS | RECV_OPS
+    return [name for name, op in zip(view.names, view.ops, strict=True) if op in ends]
+
+
+def transposed(fanins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """The fanouts of each node, by number, where these are its fanins."""
     fanouts: list[list[int]] = [[] for _ in fanins]
     for node, sources in enumerate(fanins):
         for source in sources:

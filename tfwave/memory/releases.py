@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tfwave.graph.names import parse_input
+from tfwave.graph.reach import reached
 from tfwave.graph.view import GraphView
 from tfwave.memory.profile import OpMemory
 
@@ -77,16 +78,9 @@ def _read_outputs(view: GraphView, allocating: Collection[int]) -> Iterable[list
     return readers.values()
 
 
-def _readers(view: GraphView, direct: Iterable[int], allocating: Collection[int]) -> set[int]:
+def _readers(view: GraphView, direct: Iterable[int], allocating: Collection[int]) -> frozenset[int]:
     """All that may read a buffer, from those that read the tensor for which it was allocated."""
-    found: set[int] = set()
-    stack = list(direct)
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack += _data_fanouts(view, node) if node not in allocating else ()
-    return found
+    return reached(lambda node: () if node in allocating else _data_fanouts(view, node), direct)
 
 
 def _data_fanouts(view: GraphView, node: int) -> Iterable[int]:

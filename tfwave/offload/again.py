@@ -1,6 +1,6 @@
 """What must run again so that a tensor is there again."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tfwave.offload.step import TrainingStep
@@ -89,12 +89,3 @@ class Chains:
             return False
         last = max(self._places[use] for use in buffer.uses)
         return buffer.stays or last >= until
-
-
-def users_of(chains: Mapping[int, Chain]) -> dict[int, list[int]]:
-    """By buffer: those whose chains need it."""
-    users: dict[int, list[int]] = {}
-    for number, chain in chains.items():
-        for need in chain.needs:
-            users.setdefault(need, []).append(number)
-    return users

@@ -141,8 +141,3 @@ class _Search:
     def _excess(self, choice: Choice) -> int:
         self.spent += 300 + len(self.layout.kept)
         return choice.excess(self.limit)
-
-
-def least_peak(layout: Layout) -> int:
-    """Bytes below which no choice comes in this order, if copies back begin as late as here."""
-    return Choice.all_of(layout, Method.OFFLOAD).peak

@@ -8,7 +8,7 @@ from copy import copy
 from heapq import heappop, heappush
 
 from tfwave.graph.levels import longest_path_levels, natural_ranks
-from tfwave.graph.view import GraphView
+from tfwave.graph.view import GraphView, transposed
 from tfwave.order.problem import Problem
 
 
@@ -25,13 +25,9 @@ class Step:
         self._ticks = dict(
             zip([*found.ops, *self._recv], [*problem.ticks.ops, *problem.durations], strict=True)
         )
-        self._fanouts: list[list[int]] = [[] for _ in range(len(view))]
-        self._pending: list[int] = []
-        for node in range(len(view)):
-            fanins = view.forward_fanins(node)
-            self._pending.append(len(fanins))
-            for fanin in fanins:
-                self._fanouts[fanin].append(node)
+        fanins = [view.forward_fanins(node) for node in range(len(view))]
+        self._fanouts = transposed(fanins)
+        self._pending = [len(sources) for sources in fanins]
         self._running: list[tuple[int, int]] = []
         self._ready: list[int] = []
         self._computing = False

@@ -12,13 +12,11 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from tfwave.graph.view import GraphView
+from tfwave.cost.ticks import NEVER
+from tfwave.graph.view import GraphView, transposed
 from tfwave.order.deps import membership
 
 BUSIEST = "busiest resource"
-
-NEVER = 1 << 62
-"""+inf in ticks: above every sum of costs."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +82,7 @@ class _Way:
 
 def _both_ways(view: GraphView) -> tuple[_Way, _Way]:
     fanins = [view.forward_fanins(node) for node in range(len(view))]
-    fanouts: list[list[int]] = [[] for _ in fanins]
-    for node, sources in enumerate(fanins):
-        for source in sources:
-            fanouts[source].append(node)
-    return _Way(view.topological_order, fanins), _Way(view.topological_order[::-1], fanouts)
+    return _Way(view.topological_order, fanins), _Way(view.topological_order[::-1], transposed(fanins))
 
 
 def _paths(way: _Way, load: Load) -> list[int]:

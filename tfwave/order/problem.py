@@ -6,6 +6,7 @@ from functools import cached_property
 
 from tfwave.cost.table import Costs
 from tfwave.cost.ticks import Ticks, ticks_of
+from tfwave.graph.reach import reached_without
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import Dependencies, find_dependencies
@@ -72,13 +73,5 @@ def problem_of(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> 
 def _some_wait(view: GraphView, found: Dependencies) -> bool:
     """Whether an op of the task or another transfer is upstream of any transfer."""
     timed = {*found.ops, *(t.recv for t in found.transfers)}
-    stack = [t.recv for t in found.transfers]
-    seen: set[int] = set()
-    while stack:
-        for fanin in view.forward_fanins(stack.pop()):
-            if fanin in timed:
-                return True
-            if fanin not in seen:
-                seen.add(fanin)
-                stack.append(fanin)
-    return False
+    before = [fanin for t in found.transfers for fanin in view.forward_fanins(t.recv)]
+    return reached_without(view.forward_fanins, before, timed.__contains__) is None

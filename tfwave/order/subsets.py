@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from tfwave.cost.ticks import NEVER
 from tfwave.order.problem import Problem
-
-_NEVER = np.int64(1 << 62)
 
 
 def best_of_subsets(problem: Problem) -> list[int]:
@@ -18,7 +17,7 @@ def best_of_subsets(problem: Problem) -> list[int]:
     count = len(problem.durations)
     work = _sums_over_subsets(problem)
     channels, arrival = _arrivals(problem)
-    best = np.full(1 << count, _NEVER)
+    best = np.full(1 << count, NEVER, dtype=np.int64)
     best[0] = 0
     last = np.zeros(1 << count, dtype=np.int8)
     for sets in _by_size(count):

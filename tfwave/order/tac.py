@@ -11,14 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfwave.cost.table import Costs
-from tfwave.cost.ticks import ticks_of
+from tfwave.cost.ticks import NEVER, ticks_of
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import bits, find_dependencies, membership
 from tfwave.order.order import Order, ranked_in_turn
-
-_NEVER = 1 << 62
-"""+inf in ticks: above every sum of costs."""
 
 
 def tac(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> Order:
@@ -108,7 +105,7 @@ class _Properties:
 
     def impending_loads(self, outstanding: int) -> list[int]:
         """M+ of each transfer: walk the classes by M, from small, until each outstanding one was met."""
-        impending = [_NEVER] * len(self._durations)
+        impending = [NEVER] * len(self._durations)
         several = np.flatnonzero(self._count > 1)
         ascending = several[np.argsort(self._load[several])]
         classes: list[int] = ascending.tolist()

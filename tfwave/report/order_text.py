@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tfwave.cost.uniform import UNIFORM
+from tfwave.cost.uniform import is_timed
 from tfwave.graph.names import short_channel
 from tfwave.plan.plan import Plan
 from tfwave.sizes import in_words_if_known
@@ -14,7 +14,7 @@ def order_text(plan: Plan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    verdict = "what to expect is not known" if plan.costs == UNIFORM else plan.predicted.verdict
+    verdict = plan.predicted.verdict if is_timed(plan.costs) else "what to expect is not known"
     yield f"policy {plan.policy}; {verdict}"
     for order in plan.orders:
         yield f"\n**{short_channel(str(order.channel))}**\n\n| rank | transfer | bytes |\n|---|---|---|"

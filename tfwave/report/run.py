@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from tfwave.bundle.bundle import malformed
 from tfwave.errors import BundleError
 from tfwave.files import read_file, write_whole
 from tfwave.report.conformance import HandOff
@@ -36,9 +37,7 @@ def load_run(directory: Path) -> dict[str, list[HandOff]]:
             f"'{directory}' is not a run: {HAND_OFFS_FILE}: {error.strerror}: give what `tfwave demo -o` wrote"
         ) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "content"
-        raise BundleError(f"'{path}' is malformed: {where}: {first['msg']}") from error
+        raise malformed(path, error) from error
     if set(run) != set(MODES):
         raise BundleError(f"'{path}' is malformed: it must hold the modes {' and '.join(MODES)}")
     return run

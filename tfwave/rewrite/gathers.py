@@ -9,7 +9,7 @@ from tfwave.graph.access import HANDLE_OPS, Resource
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
 from tfwave.graph.reach import in_control_flow, reached, upstream_of
-from tfwave.graph.step import ends_of
+from tfwave.graph.step import ends_of, needed_of
 from tfwave.graph.view import GraphView
 from tfwave.rewrite.blocks.shapes import Shape, static_shapes
 from tfwave.rewrite.resources import ResourceSurvey, Touch
@@ -53,6 +53,7 @@ class TableReads:
         self._view = view
         self._fetched = {parse_input(name).node for name in item.fetches}
         self._ends = ends_of(item)
+        self._needed = needed_of(item, view)
         self._survey = ResourceSurvey(item, view)
         self._producer = item.graph.versions.producer
 
@@ -90,11 +91,6 @@ class TableReads:
     @property
     def _ops(self) -> Sequence[str]:
         return self._view.ops
-
-    @cached_property
-    def _needed(self) -> Set[int]:
-        ends = [node for node, name in enumerate(self._names) if name in self._ends]
-        return upstream_of(self._view, ends) if ends else frozenset(range(len(self._view)))
 
     @cached_property
     def _touches(self) -> list[Touch]:

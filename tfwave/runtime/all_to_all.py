@@ -2,7 +2,7 @@
 
 import ctypes
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -10,8 +10,6 @@ from typing import Any
 
 from tfwave.errors import EnforcerError
 from tfwave.runtime import native
-
-_MESSAGE_BYTES = 1024
 
 
 class Exchange:
@@ -107,7 +105,4 @@ def _ops() -> Any:
 
 
 def _call(name: str, *arguments: Any) -> None:
-    function: Callable[..., int] = getattr(native.load(), f"tfwave_all_to_all_{name}")
-    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-    if function(*arguments, message, ctypes.c_int64(_MESSAGE_BYTES)) != 0:
-        raise EnforcerError(message.value.decode(errors="replace"))
+    native.call(native.load(), f"tfwave_all_to_all_{name}", *arguments)

@@ -1,7 +1,7 @@
 """The send hook of this process: its plan, its settings, what it counted and what it handed off."""
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -19,8 +19,6 @@ MAX_HAND_OFFS = 65536
 """The capacity of the log: what lies further back is overwritten."""
 MAX_ARRIVALS = 65536
 """The capacity of the log of arrivals, as `MAX_HAND_OFFS`."""
-
-_MESSAGE_BYTES = 1024
 
 
 class _Row(ctypes.Structure):
@@ -224,10 +222,7 @@ class Hook:
         self._call("tfwave_wrap", server_handle(server, self._library.tfwave_server_type()))
 
     def _call(self, name: str, *arguments: Any) -> None:
-        function: Callable[..., int] = getattr(self._library, name)
-        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        if function(*arguments, message, ctypes.c_int64(_MESSAGE_BYTES)) != 0:
-            raise EnforcerError(message.value.decode(errors="replace"))
+        native.call(self._library, name, *arguments)
 
 
 def _rows(number: int, order: ChannelOrder, function: str) -> list[_Row]:

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -240,10 +240,7 @@ class Ledger:
             raise EnforcerError("the ledger is closed: use it inside its `with` block")
 
     def _call(self, name: str, *arguments: Any) -> None:
-        function: Callable[..., int] = getattr(self._library, f"tfwave_ledger_{name}")
-        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        if function(*arguments, message, ctypes.c_int64(_MESSAGE_BYTES)) != 0:
-            raise EnforcerError(message.value.decode(errors="replace"))
+        native.call(self._library, f"tfwave_ledger_{name}", *arguments)
 
 
 def _check(job: LedgerJob, alone_bytes: int) -> None:

@@ -36,6 +36,7 @@ _LIBRARY = "libtfwave.so"
 _DIGEST = "libtfwave.sha256"
 _VERDICT = "prebuilt.verdict"
 _DISTRIBUTIONS = ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow-rocm")
+_MESSAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,17 @@ def load() -> ctypes.CDLL:
             f"TensorFlow does not load {path} ({why}): remove {path.parent} to build it again"
         ) from err
     return ctypes.CDLL(str(path))
+
+
+def call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:
+    """Call a function of the library that gives 0, or else says why not.
+
+    Raises:
+        EnforcerError: with what it says.
+    """
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    if getattr(library, name)(*arguments, message, ctypes.c_int64(_MESSAGE_BYTES)) != 0:
+        raise EnforcerError(message.value.decode(errors="replace"))
 
 
 def keep_whole(library: Path, folder: Path) -> None:

@@ -20,7 +20,6 @@ from tfwave.runtime import native
 from tfwave.runtime.allocator import LEAST_LIMIT, ONEDNN, POOL, say, set_variables
 from tfwave.sizes import in_words
 
-_MESSAGE_BYTES = 4096
 TURN_SECONDS = 600.0
 """A thread waits so long for its turn: the first step of another takes some minutes, if it is large."""
 _opened: list["PlannedPool"] = []
@@ -161,7 +160,7 @@ class PlannedPool:
         )
 
     def _call(self, name: str, *arguments: Any) -> None:
-        _call(self._library, name, *arguments)
+        native.call(self._library, name, *arguments)
 
 
 def open_pool(limit_bytes: int) -> PlannedPool:
@@ -182,10 +181,10 @@ def open_pool(limit_bytes: int) -> PlannedPool:
     wanted = {POOL: "0", ONEDNN: "0"}
     set_variables(wanted)
     library = native.load()
-    _call(library, "tfwave_pool_open", ctypes.c_int64(limit_bytes))
+    native.call(library, "tfwave_pool_open", ctypes.c_int64(limit_bytes))
     _ask_once()
     used = ctypes.c_int32()
-    _call(library, "tfwave_pool_is_used", ctypes.byref(used))
+    native.call(library, "tfwave_pool_is_used", ctypes.byref(used))
     if not used.value:
         raise EnforcerError(
             "TensorFlow does not use the planned pool: this build brings an allocator of its own; use limit_memory"
@@ -205,9 +204,3 @@ def _ask_once() -> None:
     tf: Any = import_module("tensorflow")
     with tf.init_scope(), tf.device("/device:CPU:0"):
         tf.raw_ops.Empty(shape=[1024], dtype=tf.float32)
-
-
-def _call(library: Any, name: str, *arguments: Any) -> None:
-    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-    if getattr(library, name)(*arguments, message, ctypes.c_int64(_MESSAGE_BYTES)):
-        raise EnforcerError(message.value.decode(errors="replace"))

@@ -1,16 +1,14 @@
 """Where tensors lie while a step does not need them: memory of the host, outside TensorFlow's pools."""
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfwave.errors import EnforcerError
 from tfwave.plan.memory import OFFLOAD
 from tfwave.plan.plan import Plan
 from tfwave.runtime import native
 
-_MESSAGE_BYTES = 4096
 _MOST_BYTES = 1 << 60
 
 
@@ -158,7 +156,4 @@ def _clipped(number: int) -> int:
 
 
 def _call(name: str, *arguments: Any) -> None:
-    function: Callable[..., int] = getattr(native.load(), f"tfwave_stash_{name}")
-    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-    if function(*arguments, message, ctypes.c_int64(_MESSAGE_BYTES)) != 0:
-        raise EnforcerError(message.value.decode(errors="replace"))
+    native.call(native.load(), f"tfwave_stash_{name}", *arguments)

@@ -29,17 +29,6 @@ def span(
     return event | {"args": dict(args)} if args else event
 
 
-def level(process: str, name: str, seconds: float, value: int) -> dict[str, Any]:
-    """The value of a counter from a time on."""
-    return {
-        "ph": "C",
-        "pid": process,
-        "name": name,
-        "ts": seconds * 1e6,
-        "args": {name: value},
-    }
-
-
 def trace_text(events: Iterable[Mapping[str, Any]]) -> str:
     """The JSON document of a trace."""
     return json.dumps({"traceEvents": list(events), "displayTimeUnit": "ms"})

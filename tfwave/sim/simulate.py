@@ -1,6 +1,6 @@
 """A step of a job on a cluster, all its devices at once, under the orders of its channels."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tfwave.cost.cluster import Cluster
@@ -12,7 +12,6 @@ from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
 from tfwave.sim.engine import Outcome
 from tfwave.sim.job import CompiledJob, compile_job
-from tfwave.sim.memory import MemoryCurve, held_bytes
 from tfwave.sim.timeline import Interval, Timeline
 
 
@@ -76,17 +75,13 @@ def _check(rule: ChannelRule, own: set[TransferKey]) -> None:
         )
 
 
-def timeline_of(job: CompiledJob, outcome: Outcome, sizes: Mapping[int, int] | None = None) -> Timeline:
-    """What took time in a run of a job, and each data transfer.
-
-    `sizes` are the bytes that nodes make, by their index in the view; with them the timeline tells memory.
-    """
+def timeline_of(job: CompiledJob, outcome: Outcome) -> Timeline:
+    """What took time in a run of a job, and each data transfer."""
     threads = {device: pool.servers for device, pool in zip(job.devices, job.kernel.pools, strict=True)}
     return Timeline(
         tuple(sorted([*_ops(job, outcome), *_transfers(job, outcome)])),
         job.ticks.seconds(outcome.finish),
         threads | {str(channel): 1 for channel in job.channels},
-        _memory(job, outcome, sizes or {}),
     )
 
 
@@ -111,22 +106,3 @@ def _transfers(job: CompiledJob, outcome: Outcome) -> Iterator[Interval]:
         begin, end = outcome.begin[transfer.recv], outcome.end[transfer.recv]
         if end > begin:
             yield Interval(seconds(begin), seconds(end), str(transfer.channel), transfer.edge, "control")
-
-
-def _memory(job: CompiledJob, outcome: Outcome, sizes: Mapping[int, int]) -> dict[str, MemoryCurve]:
-    by_device: dict[str, dict[int, int]] = {}
-    for node, size in sizes.items():
-        by_device.setdefault(job.view.nodes[node].device, {})[node] = size
-    received = {send: recv for recv, send in job.view.sends.items()}
-
-    def readers(node: int) -> Iterator[int]:
-        """What is sent is held until it has arrived."""
-        for reader in job.view.fanouts[node]:
-            if node in job.view.fanins[reader][: job.view.data_fanins[reader]]:
-                yield received.get(reader, reader)
-
-    curves: dict[str, MemoryCurve] = {}
-    for device, own in by_device.items():
-        held = held_bytes(outcome.begin, outcome.end, own, readers)
-        curves[device] = MemoryCurve(tuple((job.ticks.seconds(tick), size) for tick, size in held))
-    return curves

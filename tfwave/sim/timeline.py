@@ -3,12 +3,11 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Literal
 
-from tfwave.sim.chrome import Row, level, span
-from tfwave.sim.memory import MemoryCurve
+from tfwave.sim.chrome import Row, span
 
 Kind = Literal["op", "transfer", "control"]
 
@@ -39,14 +38,13 @@ class Timeline:
     """One step, from 0 to `makespan_seconds`.
 
     `servers` says how many intervals a resource can hold at one time (ops: the threads of the device; transfers
-    of a channel: 1); `memory` is empty where no sizes were known.
+    of a channel: 1).
     """
 
     intervals: tuple[Interval, ...]
     """By begin, end, resource and name."""
     makespan_seconds: float
     servers: Mapping[str, int]
-    memory: Mapping[str, MemoryCurve] = field(default_factory=dict[str, MemoryCurve])
 
     @property
     def busy_share(self) -> dict[str, float]:
@@ -64,25 +62,12 @@ class Timeline:
             for resource, servers in sorted(self.servers.items())
         }
 
-    @property
-    def idle_share(self) -> dict[str, float]:
-        """Of each resource: the share of the step in which it did not work."""
-        return {resource: 1.0 - share for resource, share in self.busy_share.items()}
-
-    @property
-    def memory_peaks(self) -> dict[str, int]:
-        """The most bytes that each device held at one time."""
-        return {device: curve.peak_bytes for device, curve in sorted(self.memory.items())}
-
     def chrome_events(self, title: str) -> Iterator[dict[str, Any]]:
         """Events for `chrome.trace_text`: one process a resource, as many threads as it had at work at one time."""
         for interval, thread in in_rows(self.intervals):
             row = Row(f"{title}: {interval.resource}", thread)
             args = {"bytes": interval.bytes} if interval.bytes else None
             yield span(row, interval.name, interval.begin_seconds, interval.seconds, args)
-        for device, curve in sorted(self.memory.items()):
-            for seconds, held in curve.points:
-                yield level(f"{title}: {device}", "bytes held", seconds, held)
 
 
 def in_rows(intervals: Iterable[Interval]) -> Iterator[tuple[Interval, int]]:

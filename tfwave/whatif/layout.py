@@ -1,13 +1,16 @@
 """A job laid out anew: its nodes on other devices, left out, or several times."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tfwave.graph.names import Channel, task_of
+from tfwave.graph.names import Channel, home_of
 from tfwave.graph.transfer import Transfer, Transfers
-from tfwave.graph.view import GraphView
+from tfwave.graph.view import GraphView, transposed
 from tfwave.proto.tensorflow_pb2 import NodeDef
+
+_NUMBER = re.compile(r"/task:\d+")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ class Place:
     copy: int = 0
 
 
+def numbered(device: str, task: int) -> str:
+    """The same device of another task of its job."""
+    return _NUMBER.sub(f"/task:{task}", device, count=1)
+
+
 def lay_out(layout: Layout, places: Sequence[Place]) -> Layout:
     """The layout with its nodes in these places; transfers that stay within a task are none any more."""
     old = layout.view
@@ -62,7 +70,7 @@ def lay_out(layout: Layout, places: Sequence[Place]) -> Layout:
         tuple(old.ops[place.node] for place in places),
         tuple(fanins),
         tuple(data_fanins),
-        _fanouts(fanins),
+        transposed(fanins),
         _sends(old, places, index),
     )
     found = Transfers(
@@ -79,14 +87,6 @@ def _placed(node: NodeDef, place: Place) -> NodeDef:
 
 def _named(name: str, copy: int) -> str:
     return f"{name}@{copy}" if copy else name
-
-
-def _fanouts(fanins: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    fanouts: list[list[int]] = [[] for _ in fanins]
-    for node, sources in enumerate(fanins):
-        for source in sources:
-            fanouts[source].append(node)
-    return tuple(map(tuple, fanouts))
 
 
 def _sends(old: GraphView, places: Sequence[Place], index: Mapping[tuple[int, int], int]) -> dict[int, int]:
@@ -106,13 +106,9 @@ def _moved(transfers: Iterable[Transfer], places: Sequence[Place], view: GraphVi
             continue
         send = view.sends.get(recv)
         source = transfer.channel.source if send is None else places[send].device
-        if _apart(source, place.device):
+        if home_of(source) != home_of(place.device):
             moved.append((_retold(transfer, recv, place, source), transfer.channel))
     return tuple(sorted(_told_apart(moved), key=lambda t: t.sort_key))
-
-
-def _apart(source: str, destination: str) -> bool:
-    return source != destination and (not task_of(source) or task_of(source) != task_of(destination))
 
 
 def _retold(transfer: Transfer, recv: int, place: Place, source: str) -> Transfer:

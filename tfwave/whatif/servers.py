@@ -1,6 +1,5 @@
 """Another number of servers: the variables dealt anew, with the ops that belong to them."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tfwave.balance.holdings import Holdings, server_of
@@ -9,9 +8,7 @@ from tfwave.balance.variable import Variable
 from tfwave.balance.variables import placeable
 from tfwave.graph.names import natural_key, task_of
 from tfwave.graph.view import GraphView
-from tfwave.whatif.layout import Layout, Place, lay_out
-
-_NUMBER = re.compile(r"/task:\d+")
+from tfwave.whatif.layout import Layout, Place, lay_out, numbered
 
 
 def servers_of(layout: Layout, job: str) -> list[str]:
@@ -71,4 +68,4 @@ def _on_server(device: str, server: int | None, job: str, servers: int) -> str:
     now = server_of(device, job)
     if now is None:
         return device
-    return _NUMBER.sub(f"/task:{now % servers if server is None else server}", device, count=1)
+    return numbered(device, now % servers if server is None else server)

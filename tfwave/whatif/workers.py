@@ -1,18 +1,16 @@
 """Another number of workers: copies of the first one's step, each with its own pulls and pushes."""
 
-import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from itertools import count, islice
 
 from tfwave.balance.holdings import server_of
 from tfwave.errors import GraphError
 from tfwave.graph.names import natural_key, task_of
-from tfwave.whatif.layout import Layout, Place, lay_out
+from tfwave.graph.reach import reached
+from tfwave.whatif.layout import Layout, Place, lay_out, numbered
 
 _MOST_NODES = 1_000_000
 """Simulating so many takes minutes."""
-
-_NUMBER = re.compile(r"/task:\d+")
 
 
 def workers_of(layout: Layout, job: str) -> list[str]:
@@ -67,22 +65,15 @@ def _step(layout: Layout, devices: Sequence[str], first: str, others: Collection
 
 
 def _reached(
-    start: Iterable[int], following: Callable[[int], Iterable[int]], gone: Collection[int]
-) -> set[int]:
-    found: set[int] = set()
-    stack = list(start)
-    while stack:
-        node = stack.pop()
-        if node not in found and node not in gone:
-            found.add(node)
-            stack += following(node)
-    return found
+    start: Iterable[int], following: Callable[[int], Iterable[int]], gone: Set[int]
+) -> frozenset[int]:
+    return reached(lambda node: set(following(node)) - gone, set(start) - gone)
 
 
 def _tasks(first: str, taken: Collection[str]) -> Iterable[str]:
     """The first worker's task, then those of its job that the step does not name."""
     yield first
-    names = (_NUMBER.sub(f"/task:{number}", first) for number in count())
+    names = (numbered(first, number) for number in count())
     yield from (name for name in names if name not in taken)
 
 

@@ -27,15 +27,17 @@ def run_interleaved(modes: Mapping[str, Callable[[], _Block]], repeats: int) -> 
     return blocks
 
 
+def paired_ratio(ones: Iterable[float], others: Iterable[float]) -> float:
+    """How many times the others: the median of pairs."""
+    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
+
+
 def against_floor(blocks: Blocks, floor: float) -> dict[str, object]:
     """Of the modes "overlapped" and "stock", where a step takes at least `floor`; throughput is paired by block."""
     modes = figures(blocks, "stock", floor)
     return {
         "bound_seconds": floor,
-        "throughput": statistics.median(
-            statistics.median(stock) / statistics.median(own)
-            for stock, own in zip(blocks["stock"], blocks["overlapped"], strict=True)
-        ),
+        "throughput": paired_ratio(*(map(statistics.median, blocks[m]) for m in ("stock", "overlapped"))),
         "over_bound": modes["overlapped"]["over_wire"],
         "modes": modes,
     }
@@ -69,9 +71,7 @@ def figures(blocks: Blocks, baseline: str, wire: float) -> dict[str, dict[str, o
             "median_seconds": statistics.median(times),
             "stdev_seconds": statistics.stdev(times) if len(times) > 1 else None,
             "over_wire": statistics.median(times) / wire,
-            f"paired_ratio_to_{baseline}": statistics.median(
-                mine / theirs for mine, theirs in zip(medians[mode], medians[baseline], strict=True)
-            ),
+            f"paired_ratio_to_{baseline}": paired_ratio(medians[mode], medians[baseline]),
             "blocks_seconds": medians[mode],
         }
         for mode, times in steps.items()

@@ -6,12 +6,13 @@ take hours. All modes are timed at the largest share that all reach; those that 
 
 import statistics
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from tfwave.errors import EnforcerError
+from tools.bench.interleaved import paired_ratio
 from tools.bench.memory.colocation import Bench, Scale, summary
 from tools.bench.memory.colocation_modes import SEQUENTIAL
 from tools.bench.memory.colocation_trials import open_work, tried
@@ -64,7 +65,7 @@ class ByTheModel(Bench):
             "batches": case.batches,
             "variants": {mode: plan.variant or plan.same_as for mode, plan in planned.items()},
             "seconds": {mode: statistics.median(own) for mode, own in seconds.items()},
-            "throughput": {mode: _gain(seconds[SEQUENTIAL], own) for mode, own in seconds.items()},
+            "throughput": {mode: paired_ratio(seconds[SEQUENTIAL], own) for mode, own in seconds.items()},
         }
 
     def _share(self, scale: Scale, mode: str) -> Row:
@@ -78,10 +79,6 @@ class ByTheModel(Bench):
 def _start(scale: Scale, mode: str) -> float:
     """Uncontrolled, each has its part of the memory; else they follow each other, or nearly so."""
     return min(1.0, 1.1 / len(scale.models)) if mode == UNCONTROLLED else 1.0
-
-
-def _gain(in_turn: Iterable[float], own: Iterable[float]) -> float:
-    return statistics.median(a / b for a, b in zip(in_turn, own, strict=True))
 
 
 @contextmanager

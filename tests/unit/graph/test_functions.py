@@ -4,7 +4,7 @@ import pytest
 from google.protobuf import text_format
 
 from tfwave.errors import GraphError
-from tfwave.graph.functions.body import function_item, instantiate
+from tfwave.graph.functions.body import instantiate
 from tfwave.graph.functions.devices import filled_in
 from tfwave.graph.functions.lower import lower
 from tfwave.graph.item import GraphItem
@@ -286,16 +286,6 @@ def test_binds_the_attributes_of_the_call() -> None:
     assert body.argument_types == [DT_INT32, DT_INT32]
     assert [*body.nodes[2].input] == ["xs_0", "xs_1"]
     assert [(node.name, *node.input) for node in body.returns] == [("y_RetVal", "sum")]
-
-
-def test_a_function_as_a_graph_of_its_own() -> None:
-    item = function_item(graph_of().graph, "add_one")
-    assert item.fetches == ("y_RetVal",)
-    assert item.preserve == {"say"}
-    assert inputs_of(item)["sum"] == ["x", "one"]
-    verify(item)
-    with pytest.raises(GraphError, match="no function 'none'"):
-        function_item(item.graph, "none")
 
 
 @pytest.mark.parametrize(

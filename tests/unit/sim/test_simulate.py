@@ -18,7 +18,7 @@ from tfwave.plan.discipline import Discipline
 from tfwave.sim.chrome import trace_text
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.makespan import makespan
-from tfwave.sim.simulate import ChannelRule, simulate, timeline_of
+from tfwave.sim.simulate import ChannelRule, simulate
 from tfwave.sim.steps import Sending, simulate_steps
 from tfwave.sim.timeline import Interval, Timeline
 
@@ -236,7 +236,6 @@ def test_shares_of_a_timeline() -> None:
     assert timeline.makespan_seconds == 15
     busy = {WORKER: 6 / 30, SERVER: 1 / 15, str(PULL): 6 / 15, str(PUSH): 5 / 15}
     assert timeline.busy_share == pytest.approx(busy)
-    assert timeline.idle_share == pytest.approx({name: 1 - share for name, share in busy.items()})
     assert Timeline((), 0.0, {"x": 1}).busy_share == {"x": 0.0}
 
 
@@ -265,14 +264,6 @@ def test_a_loop_waits_for_what_enters_it_and_not_for_what_comes_back() -> None:
     assert at(timeline)["merge"] == (5, 6)
 
 
-def test_memory_is_held_until_the_last_reader_ended_and_what_is_sent_until_it_arrived() -> None:
-    job = compiled(None)
-    sizes = {job.view.names.index(name): size for name, size in {"a": 8, "b": 4, "grad": 2, "v2": 1}.items()}
-    timeline = timeline_of(job, job.run(), sizes)
-    assert timeline.memory[WORKER].points == ((4, 8), (7, 12), (8, 14), (10, 2), (15, 0))
-    assert timeline.memory_peaks == {SERVER: 1, WORKER: 14}
-
-
 def test_a_trace_has_a_row_for_each_that_runs_at_one_time() -> None:
     intervals = tuple(
         sorted(Interval(b, e, "cpu", f"op{b}", "op", 7 * b) for b, e in ((0, 4), (1, 2), (2, 3), (3, 5)))
@@ -287,13 +278,6 @@ def test_a_trace_has_a_row_for_each_that_runs_at_one_time() -> None:
     ]
     assert {e["pid"] for e in trace["traceEvents"]} == {"simulated: cpu"}
     assert [e.get("args") for e in trace["traceEvents"]] == [None, {"bytes": 7}, {"bytes": 14}, {"bytes": 21}]
-
-
-def test_a_trace_shows_memory() -> None:
-    job = compiled(None)
-    timeline = timeline_of(job, job.run(), {job.view.names.index("a"): 8})
-    held = [e for e in timeline.chrome_events("s") if e["ph"] == "C"]
-    assert [(e["ts"], e["args"]) for e in held] == [(4e6, {"bytes held": 8}), (10e6, {"bytes held": 0})]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from heapq import heappop, heappush
 
 from tfwave.bundle.memory.runs import Output, Place, Run
 from tfwave.graph.access import VARIABLE_OPS
-from tfwave.graph.flow_ops import MERGE_OPS
+from tfwave.graph.flow_ops import ARG_OPS, MERGE_OPS, RETVAL_OPS
 from tfwave.graph.names import TensorName, parse_input
 from tfwave.memory.profile import OpMemory
 from tfwave.memory.step import Tensor
@@ -37,13 +37,13 @@ from tfwave.proto.tensorflow_pb2 import NodeDef
 
 STATE_OPS = frozenset(
     {
-        *("Const", "HostConst", "ImmutableConst", "_Arg", "_DeviceArg", "Placeholder"),
+        *("Const", "HostConst", "ImmutableConst", "Placeholder"),
+        *ARG_OPS,
         *VARIABLE_OPS,
         *("ReadVariableOp", "_ReadVariablesOp"),
     }
 )
 """Ops that allocate nothing in a step: they give out what is there."""
-_FETCH_OPS = frozenset({"_Retval", "_DeviceRetval"})
 
 
 @dataclass(eq=False)
@@ -140,7 +140,7 @@ class _Replay:
         for buffer in reads:
             if op not in MERGE_OPS:  # it reads one input only: that which it gives out
                 buffer.use(i)
-            buffer.fetched |= op in _FETCH_OPS
+            buffer.fetched |= op in RETVAL_OPS
         left = Counter(run.allocated)
         own: list[_Buffer] = []
         for output in run.outputs:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError
+from tfwave.graph.flow_ops import RETVAL_OPS
 from tfwave.graph.functions.binding import Binding
-from tfwave.graph.functions.nodes import RETVAL_OPS, copied, type_attr
+from tfwave.graph.functions.nodes import copied, type_attr
 from tfwave.graph.insertion import insertion_order
-from tfwave.graph.item import GraphItem
 from tfwave.graph.ops import OpTable
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import DT_INT32, AttrValue, FunctionDef, GraphDef, NodeDef, OpDef
@@ -40,20 +40,6 @@ class FunctionBody:
     @property
     def return_types(self) -> list[int]:
         return [node.attr["T"].type for node in self.returns]
-
-
-def function_item(graph: GraphDef, name: str) -> GraphItem:
-    """A function of the graph's library as the graph that TensorFlow places and runs for a call.
-
-    Raises:
-        GraphError: the library has no such function, or what `instantiate` refuses.
-    """
-    function = next((f for f in graph.library.function if f.signature.name == name), None)
-    if function is None:
-        raise GraphError(f"the graph's library has no function '{name}'")
-    body = instantiate(function, {}, OpTable.of(graph))
-    made = GraphDef(node=body.nodes, versions=graph.versions, library=graph.library)
-    return GraphItem(made, fetches=tuple(node.name for node in body.returns), preserve=body.control_returns)
 
 
 def instantiate(function: FunctionDef, attrs: Mapping[str, AttrValue], table: OpTable) -> FunctionBody:

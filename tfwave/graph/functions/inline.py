@@ -18,22 +18,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import GraphError
-from tfwave.graph.flow_ops import ENTER_OPS
+from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
+from tfwave.graph.flow_ops import ARG_OPS, ENTER_OPS, RETVAL_OPS
 from tfwave.graph.functions.body import FunctionBody
 from tfwave.graph.functions.devices import filled_in
-from tfwave.graph.functions.nodes import (
-    ARG_OPS,
-    COLOCATED_WITH,
-    COLOCATION,
-    RETVAL_OPS,
-    Node,
-    NodeGraph,
-    Tensor,
-    copied,
-    strings_attr,
-    type_attr,
-    types_attr,
-)
+from tfwave.graph.functions.nodes import Node, NodeGraph, Tensor, copied, strings_attr, type_attr, types_attr
 from tfwave.graph.names import parse_input
 from tfwave.proto.tensorflow_pb2 import NodeDef
 
@@ -106,13 +95,13 @@ class Inlining:
         node.device = self._device(node)
         if node.op in ENTER_OPS:
             node.attr["frame_name"].s = prefix.encode() + node.attr["frame_name"].s
-        if COLOCATION in node.attr:
-            groups = node.attr[COLOCATION].list.s
+        if CLASS_ATTR in node.attr:
+            groups = node.attr[CLASS_ATTR].list.s
             groups[:] = [self._regrouped(group, arguments) for group in groups]
         return node
 
     def _regrouped(self, group: bytes, arguments: Mapping[str, str]) -> bytes:
-        prefix, mark, name = group.decode(errors="surrogateescape").partition(COLOCATED_WITH)
+        prefix, mark, name = group.decode(errors="surrogateescape").partition(CLASS_PREFIX)
         if prefix or not mark:
             return group
         if name in arguments:
@@ -141,7 +130,7 @@ class Inlining:
     def _add_identity(self, role: str, tensor: Tensor, device: str, controls: Sequence[Node] = ()) -> Node:
         attrs = {"T": type_attr(self.graph.type_of(tensor))}
         if self.multi_device:
-            attrs[COLOCATION] = strings_attr(COLOCATED_WITH + tensor.node.name)
+            attrs[CLASS_ATTR] = strings_attr(CLASS_PREFIX + tensor.node.name)
         device = device if self.multi_device else self.call.device
         return self._add(
             NodeDef(name=self._new_name(role), op="Identity", device=device, attr=attrs), [tensor], controls

@@ -14,12 +14,13 @@ from dataclasses import replace
 
 from tfwave.errors import GraphError
 from tfwave.graph.attrs import flag_attr, string_attr
+from tfwave.graph.flow_ops import ARG_OPS, CALL_OPS, RETVAL_OPS
 from tfwave.graph.functions.body import instantiate
 from tfwave.graph.functions.expansion import MULTI_DEVICE
 from tfwave.graph.functions.inline import Inlining
 from tfwave.graph.functions.lower_if import CASE_OPS, IF_OPS, lower_case, lower_if
 from tfwave.graph.functions.lower_while import WHILE_OPS, lower_while
-from tfwave.graph.functions.nodes import ARG_OPS, CALL_OPS, RETVAL_OPS, Node, NodeGraph
+from tfwave.graph.functions.nodes import Node, NodeGraph
 from tfwave.graph.functions.size import refuse_too_large
 from tfwave.graph.functions.unsupported import refuse_after_lowering, refuse_before_lowering, refuse_tpus
 from tfwave.graph.item import GraphItem

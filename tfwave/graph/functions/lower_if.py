@@ -12,16 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError
+from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
 from tfwave.graph.functions.expansion import Expansion
-from tfwave.graph.functions.nodes import (
-    COLOCATED_WITH,
-    COLOCATION,
-    Node,
-    NodeGraph,
-    Tensor,
-    strings_attr,
-    types_attr,
-)
+from tfwave.graph.functions.nodes import Node, NodeGraph, Tensor, strings_attr, types_attr
 from tfwave.proto.tensorflow_pb2 import AttrValue, NameAttrList
 
 IF_OPS = frozenset({"If", "StatelessIf"})
@@ -67,10 +60,8 @@ def lower_if(graph: NodeGraph, node: Node, *, fetchable: bool) -> None:
         _Branch(then_branch, expansion.new_name("then"), "pivot_t", 1),
         _Branch(else_branch, expansion.new_name("else"), "pivot_f", 0),
     ]
-    kept = {name: value for name, value in node.definition.attr.items() if name == COLOCATION}
-    _lower(
-        expansion, branches, _Style("Switch", "switch_pred", "output", COLOCATED_WITH, {}, kept), fetchable
-    )
+    kept = {name: value for name, value in node.definition.attr.items() if name == CLASS_ATTR}
+    _lower(expansion, branches, _Style("Switch", "switch_pred", "output", CLASS_PREFIX, {}, kept), fetchable)
 
 
 def lower_case(graph: NodeGraph, node: Node, *, fetchable: bool) -> None:
@@ -132,7 +123,7 @@ def _add_pivots(expansion: Expansion, branches: Sequence[_Branch], style: _Style
 def _add_switch(expansion: Expansion, tensor: Tensor, style: _Style) -> Node:
     """Case 2."""
     source = tensor.node
-    attrs = {COLOCATION: strings_attr(style.colocated_with + source.name), **style.switch_attrs}
+    attrs = {CLASS_ATTR: strings_attr(style.colocated_with + source.name), **style.switch_attrs}
     inputs = [tensor, expansion.node.inputs[0]]
     name = expansion.new_name(source.name)
     switch = expansion.add_typed(name, style.switch, inputs, attrs)

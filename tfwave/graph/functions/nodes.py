@@ -8,17 +8,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from tfwave.errors import GraphError
+from tfwave.graph.flow_ops import ARG_OPS, CALL_OPS
 from tfwave.graph.insertion import insertion_order
 from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.graph.ops import REF, OpTable
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import AttrValue, DataType, FunctionDef, GraphDef, NodeDef
-
-COLOCATION = "_class"
-COLOCATED_WITH = "loc:@"
-ARG_OPS = frozenset({"_Arg", "_DeviceArg"})
-RETVAL_OPS = frozenset({"_Retval", "_DeviceRetval"})
-CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 GRADIENT_CALL = "SymbolicGradient"
 

@@ -1,8 +1,8 @@
 """What other passes of TensorFlow rewrite before placement, and tfwave does not: such graphs are refused."""
 
 from tfwave.errors import GraphError
+from tfwave.graph.flow_ops import CALL_OPS
 from tfwave.graph.functions.devices import is_tpu
-from tfwave.graph.functions.nodes import CALL_OPS
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, GraphDef
 
 _SUM = "AccumulateNV2"

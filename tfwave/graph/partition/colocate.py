@@ -1,13 +1,13 @@
 """Colocation: which nodes must share a device, and what their group as a whole asks of it."""
 
 from tfwave.errors import GraphError
+from tfwave.graph.attrs import colocated_with
+from tfwave.graph.flow_ops import ARG_OPS, RETVAL_OPS
 from tfwave.graph.names import CONTROL_PORT
 from tfwave.graph.partition.devices import ANY, DeviceName, parse_device
-from tfwave.graph.partition.signatures import ARG_OPS, RETVAL_OPS, Signatures, is_handle
+from tfwave.graph.partition.signatures import Signatures, is_handle
 from tfwave.graph.partition.wiring import Wiring
 
-CLASS_ATTR = "_class"
-CLASS_PREFIX = "loc:@"
 PINNED_OPS = ARG_OPS | RETVAL_OPS
 
 _NO_WISHES = (ANY, ANY, ANY)
@@ -110,7 +110,7 @@ class Groups:
             raise self._conflict(source, reader, wanted, requested, "a resource or reference")
 
     def _follow_classes(self) -> None:
-        classes = [_classes(self._wiring, node) for node in range(len(self._wiring))]
+        classes = [colocated_with(node) for node in self._wiring.nodes]
         named = {name for names in classes for name in names}
         first: dict[str, int] = {}
         for node, names in enumerate(classes):
@@ -150,11 +150,3 @@ class Groups:
             f"nodes '{names[one]}' and '{names[other]}' must share a device because of {reason}, but one asks "
             f"for '{first}' and the other for '{second}': give both the same device, or none"
         )
-
-
-def _classes(wiring: Wiring, node: int) -> list[str]:
-    value = wiring.nodes[node].attr.get(CLASS_ATTR)
-    if value is None:
-        return []
-    names = [name.decode(errors="replace") for name in value.list.s]
-    return [name.removeprefix(CLASS_PREFIX) for name in names if name.startswith(CLASS_PREFIX)]

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tfwave.errors import GraphError
+from tfwave.graph.attrs import CLASS_ATTR
+from tfwave.graph.flow_ops import ARG_OPS, CALL_OPS, RETVAL_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
-from tfwave.graph.partition.colocate import CLASS_ATTR
 from tfwave.graph.partition.devices import DeviceSet, parse_device
-from tfwave.graph.partition.signatures import ARG_OPS, IDENTITY_OPS, RETVAL_OPS, as_type
+from tfwave.graph.partition.signatures import IDENTITY_OPS, as_type
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, GraphDef, NodeDef
-
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 def is_function(graph: GraphDef) -> bool:
@@ -103,7 +102,7 @@ def _pin_return(node: NodeDef, by_name: Mapping[str, NodeDef], devices: DeviceSe
     if group is not None and group.list.s:
         node.attr[CLASS_ATTR].list.s.append(group.list.s[0])
         return
-    if not source.device or (kind == DT_RESOURCE and source.op in _CALLS):
+    if not source.device or (kind == DT_RESOURCE and source.op in CALL_OPS):
         return
     if kind == DT_VARIANT and source.op not in ARG_OPS:
         return

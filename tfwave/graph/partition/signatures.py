@@ -3,18 +3,16 @@
 import re
 from typing import cast
 
+from tfwave.graph.flow_ops import CALL_OPS
 from tfwave.graph.ops import REF, OpTable
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, DataType, NodeDef, OpDef
 
-ARG_OPS = frozenset({"_Arg", "_DeviceArg"})
-RETVAL_OPS = frozenset({"_Retval", "_DeviceRetval"})
 METADATA_OPS = frozenset({"Shape", "Size", "Rank"})
 IDENTITY_OPS = frozenset({"Identity", "RefIdentity"})
 
 _FORWARDS_HANDLES = frozenset(
     {
-        "PartitionedCall",
-        "StatefulPartitionedCall",
+        *CALL_OPS,
         "BatchFunction",
         "DeleteMultiDeviceIterator",
         "RpcServerRegister",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
-from tfwave.bundle.bundle import Bundle, is_bundle, load_bundle
+from tfwave.bundle.bundle import Bundle, is_bundle, load_bundle, malformed
 from tfwave.errors import BundleError
 from tfwave.files import read_file
 from tfwave.plan.io import load_plan
@@ -118,9 +118,7 @@ def _measured(path: Path) -> Measured | None:
     try:
         found = Measured.model_validate_json(read_file(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "content"
-        raise BundleError(f"'{path}' is malformed: {where}: {first['msg']}") from error
+        raise malformed(path, error) from error
     workers = [len(step) for mode in MODES for step in found.step_seconds.get(mode, [])]
     if set(found.step_seconds) != set(MODES) or not all(map(found.step_seconds.get, MODES)) or 0 in workers:
         raise BundleError(

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterator, Sequence
 
-from tfwave.cost.uniform import UNIFORM
+from tfwave.cost.uniform import is_timed
 from tfwave.plan.plan import Plan
 from tfwave.report.conformance import conformance
 from tfwave.report.page.facts import Answer, Figure
@@ -33,7 +33,7 @@ def _worth(given: Given) -> Answer:
         return Answer(question, *_judged(given, given.measured))
     said = [text for text in _verdicts(given.plan) if text]
     if said:
-        gains = given.plan is not None and _is_timed(given.plan) and given.plan.predicted.gain_low > 0
+        gains = given.plan is not None and is_timed(given.plan.costs) and given.plan.predicted.gain_low > 0
         return Answer(question, f"Forecast, nothing was measured: {'; '.join(said)}.", gains or None)
     if given.plan is None:
         return Answer(question, "Not known: no plan was given. tfwave plan BUNDLE -o plan.json makes one.")
@@ -69,7 +69,7 @@ def _verdicts(plan: Plan | None) -> Iterator[str]:
     """What each section of a plan promises."""
     if plan is None:
         return
-    if _is_timed(plan):
+    if is_timed(plan.costs):
         yield plan.predicted.verdict
     if plan.waves:
         yield plan.waves.verdict
@@ -84,11 +84,6 @@ def _verdicts(plan: Plan | None) -> Iterator[str]:
         yield f"the model runs at {gain:.2f} x the speed of one device"
     if plan.embeddings:
         yield plan.embeddings.verdict
-
-
-def _is_timed(plan: Plan) -> bool:
-    """Are the order's figures seconds? Without times each transfer counts as one, and each op as nothing."""
-    return plan.costs != UNIFORM
 
 
 def _kept(given: Given) -> Answer:
@@ -137,7 +132,7 @@ def _both(shown: Sequence[str]) -> str:
 def _planned(plan: Plan | None) -> Iterator[Figure]:
     if plan is None:
         return
-    if _is_timed(plan) and plan.predicted.unordered_seconds:
+    if is_timed(plan.costs) and plan.predicted.unordered_seconds:
         yield Figure(f"{plan.predicted.gain:.0%}", "of the step should the order save (forecast)")
         yield Figure(milliseconds(plan.predicted.ordered_seconds), "a step under the order (forecast)")
         yield Figure(

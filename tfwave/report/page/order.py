@@ -71,7 +71,7 @@ def order_section(given: Given) -> Section | None:
         f"{said_of(judged[ORDERED])} A point on the diagonal left in its turn.{left_out}",
         chart,
         Table(columns, rows),
-        _summary(judged),
+        summary_of(judged),
     )
 
 
@@ -128,7 +128,8 @@ def _tensors(plan: Plan | None, channel: str) -> list[str]:
     return [t.key.node for order in orders if str(order.channel) == channel for t in order.transfers]
 
 
-def _summary(judged: Mapping[str, Conformance]) -> Table:
+def summary_of(judged: Mapping[str, Conformance]) -> Table:
+    """Figures by mode; a step is one step on one channel."""
     return Table(
         ["mode", "steps", "exact", "inversions", "share of pairs", "late", "released"],
         [

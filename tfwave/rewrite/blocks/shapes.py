@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from tfwave.graph.access import VARIABLE_OPS
+from tfwave.graph.attrs import NOTED_SHAPES
 from tfwave.graph.names import TensorName, parse_input
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import DT_INT32, DT_INT64, NodeDef, TensorProto, TensorShapeProto
@@ -66,8 +67,8 @@ class _Shapes:
 
     def _shape(self, node: NodeDef, op: str, shapes: Sequence[Shape], values: Sequence[Shape]) -> Shape:
         """Case 1: an attribute says it. Case 2: an input's value does. Case 3: the inputs' shapes do."""
-        if "_output_shapes" in node.attr and node.attr["_output_shapes"].list.shape:
-            return shape_of(node.attr["_output_shapes"].list.shape[0])
+        if NOTED_SHAPES in node.attr and node.attr[NOTED_SHAPES].list.shape:
+            return shape_of(node.attr[NOTED_SHAPES].list.shape[0])
         if op in _IN_ATTRIBUTE:
             shape = shape_of(node.attr["shape"].shape) if "shape" in node.attr else None
             return shape if shape or self._has_scalar_placeholders else None

@@ -6,6 +6,7 @@ from typing import cast
 
 from tfwave.graph import marks
 from tfwave.graph.access import resource_of
+from tfwave.graph.attrs import NOTED_SHAPES
 from tfwave.graph.names import TensorName, natural_key, parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.partition.place import place
@@ -17,8 +18,6 @@ from tfwave.rewrite.blocks.expressions import Expressions, Operands
 from tfwave.rewrite.blocks.layout import Layout
 from tfwave.rewrite.blocks.pieces import Blocks, add_question, add_split, add_whole
 from tfwave.rewrite.blocks.shapes import static_shapes
-
-_SHAPES = "_output_shapes"
 
 
 class BlockWriter:
@@ -156,7 +155,7 @@ class BlockWriter:
         node = self._node(name)
         part = NodeDef(name=f"{name}/block_{block}", op=node.op, device=node.device)
         for key in sorted(node.attr):
-            if key != _SHAPES and not key.startswith(marks.PREFIX):
+            if key != NOTED_SHAPES and not key.startswith(marks.PREFIX):
                 part.attr[key].CopyFrom(node.attr[key])
         return part
 

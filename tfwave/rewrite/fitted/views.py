@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tfwave.graph.attrs import CLASS_ATTR
 from tfwave.graph.marks import PREFIX
 from tfwave.graph.names import TensorName
 from tfwave.proto.tensorflow_pb2 import NodeDef
@@ -23,7 +24,7 @@ def clone_of(node: NodeDef, name: str) -> NodeDef:
     clone = NodeDef()
     clone.CopyFrom(node)
     clone.name = name
-    for attr in [attr for attr in clone.attr if attr.startswith(PREFIX) or attr == "_class"]:
+    for attr in [attr for attr in clone.attr if attr.startswith(PREFIX) or attr == CLASS_ATTR]:
         del clone.attr[attr]
     return clone
 

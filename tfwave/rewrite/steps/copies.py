@@ -3,13 +3,12 @@
 from collections.abc import Callable, Container, Mapping
 
 from tfwave.graph.access import gives_handle, makes_handle, shares_by_name
-from tfwave.graph.attrs import string_attr
+from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX, string_attr
 from tfwave.graph.flow_ops import ENTER_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.marks import PREFIX
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
-from tfwave.graph.partition.colocate import CLASS_ATTR, CLASS_PREFIX
 from tfwave.graph.reach import upstream_of
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef

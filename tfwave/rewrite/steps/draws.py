@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tfwave.graph.access import is_random
-from tfwave.graph.functions.nodes import COLOCATION, type_attr
+from tfwave.graph.attrs import CLASS_ATTR
+from tfwave.graph.functions.nodes import type_attr
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import OpTable
@@ -153,6 +154,6 @@ class Draws:
             made.attr["element_dtype"].CopyFrom(type_attr(self.kind))
         if op == "TensorListReserve":
             made.attr["shape_type"].type = DT_INT32
-        if COLOCATION in self.node.attr:
-            made.attr[COLOCATION].CopyFrom(self.node.attr[COLOCATION])
+        if CLASS_ATTR in self.node.attr:
+            made.attr[CLASS_ATTR].CopyFrom(self.node.attr[CLASS_ATTR])
         return made

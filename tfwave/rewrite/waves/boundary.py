@@ -6,7 +6,8 @@ from functools import cached_property
 
 from tfwave.errors import PassError
 from tfwave.graph.attrs import flag_attr
-from tfwave.graph.names import CONTROL_PORT, natural_key, parse_input
+from tfwave.graph.levels import by_name
+from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.graph.reach import in_control_flow, upstream_of
 from tfwave.rewrite.steps.step import union
 from tfwave.rewrite.waves.flow import DataFlow
@@ -52,7 +53,7 @@ class BoundaryFinder:
                     f"node '{self._names[node]}', the end of the forward pass, is in a branch or a loop of "
                     "TensorFlow 1: name one after it with the option boundary"
                 )
-        return tuple(sorted(set(found), key=lambda node: natural_key(self._names[node])))
+        return by_name(self.flow.step.view, set(found))
 
     @property
     def _names(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tfwave.errors import PassError
-from tfwave.graph.names import natural_key
+from tfwave.graph.levels import by_name
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.rewrite.waves.cycles import CycleTable, Direction
@@ -103,10 +103,10 @@ def passes_of(training: Training, partitions: Partitions) -> Mapping[int, tuple[
 
 
 def _check_late(training: Training, partitions: Partitions, late: Iterable[int]) -> None:
-    names = training.step.view.names
-    for node in sorted(partitions.forward.intersection(late), key=lambda node: natural_key(names[node])):
+    view = training.step.view
+    for node in by_name(view, partitions.forward.intersection(late)):
         raise PassError(
-            f"node '{names[node]}' of the forward pass is on '{partitions.devices[partitions.at[node]]}', and "
+            f"node '{view.names[node]}' of the forward pass is on '{partitions.devices[partitions.at[node]]}', and "
             "waits for a partition that comes after: take away the control edge, or place it there"
         )
 
@@ -115,10 +115,6 @@ def _cell(training: Training, nodes: Collection[int]) -> Cell:
     step, members = training.step, set(nodes)
     inner = {fanin for node in members for fanin in step.fanins[node]}
     return Cell(
-        _by_name(training, [node for node in members if members.isdisjoint(step.fanins[node])]),
-        _by_name(training, members - inner),
+        by_name(step.view, [node for node in members if members.isdisjoint(step.fanins[node])]),
+        by_name(step.view, members - inner),
     )
-
-
-def _by_name(training: Training, nodes: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(nodes, key=lambda node: natural_key(training.step.view.names[node])))

@@ -1,11 +1,10 @@
 """Where in a step the next wave begins, and what of that wave waits for it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tfwave.errors import PassError
-from tfwave.graph.levels import longest_path_levels, natural_ranks
-from tfwave.graph.names import natural_key
+from tfwave.graph.levels import by_name, longest_path_levels, natural_ranks
 from tfwave.graph.reach import in_control_flow, upstream_of
 from tfwave.rewrite.waves.training import Training
 
@@ -67,15 +66,11 @@ def check_gate(training: Training, gate: Gate) -> None:
 def _last(training: Training, nodes: Collection[int]) -> tuple[int, ...]:
     view = training.step.view
     inner = {fanin for node in nodes for fanin in view.fanins[node]}
-    return _by_name(training, [node for node in nodes if node not in inner])
+    return by_name(view, [node for node in nodes if node not in inner])
 
 
 def _first(training: Training, copied: Collection[str]) -> tuple[int, ...]:
     step = training.step
     names, ops = step.view.names, step.view.ops
     live = {node for node in step.order if names[node] in copied and ops[node] not in _SOURCE_OPS}
-    return _by_name(training, [node for node in live if live.isdisjoint(step.fanins[node])])
-
-
-def _by_name(training: Training, nodes: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(nodes, key=lambda node: natural_key(training.step.view.names[node])))
+    return by_name(step.view, [node for node in live if live.isdisjoint(step.fanins[node])])

@@ -5,7 +5,7 @@ import re
 from tfwave.errors import PassError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.marks import added_by
-from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
+from tfwave.graph.view import GraphView, transfer_ends
 
 WAVE_PASSES = frozenset({"tick_tock", "tick_tock_partitions"})
 
@@ -18,9 +18,9 @@ def check_whole(view: GraphView, name: str) -> None:
     """
     if _authors(view):
         return
-    cut = [node for node, op in zip(view.names, view.ops, strict=True) if op in SEND_OPS | RECV_OPS]
-    if cut:
-        raise PassError(f"node '{min(cut)}': the graph is cut already; run {name} before 'cut'")
+    ends = transfer_ends(view)
+    if ends:
+        raise PassError(f"node '{min(ends)}': the graph is cut already; run {name} before 'cut'")
     steps = [n.name for n in view.nodes if added_by(n).startswith("cross_step")]
     if steps:
         raise PassError(f"node '{min(steps)}' is of a further step; run {name} before 'cross_step'")

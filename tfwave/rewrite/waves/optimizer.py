@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from tfwave.errors import PassError
-from tfwave.graph.names import TensorName, natural_key
+from tfwave.graph.levels import by_name
+from tfwave.graph.names import TensorName
 from tfwave.graph.reach import reached, reached_without
 from tfwave.rewrite.resources import Resource
 from tfwave.rewrite.waves.origin import Origins
@@ -154,7 +155,7 @@ class OptimizerPart:
             if made.keys() != single or weight in self._applied:
                 for walk in made.values():
                     yield set(), walk
-            for joined, last in origins.common(self._by_name(single - made.keys())):
+            for joined, last in origins.common(by_name(self.parts.flow.step.view, single - made.keys())):
                 if last is None:
                     raise self._several(weight, joined)
                 yield {last}, origins.behind(joined, last) - {last}
@@ -191,14 +192,12 @@ class OptimizerPart:
         return {node: slot for slot in slots for node in variables.reads.get(slot, ())}
 
     def _several(self, weight: Resource, nodes: Iterable[int]) -> PassError:
-        names = [self.parts.flow.step.view.names[node] for node in self._by_name(nodes)]
+        view = self.parts.flow.step.view
+        names = [view.names[node] for node in by_name(view, nodes)]
         return PassError(
             f"nodes '{names[0]}' and '{names[1]}' both come to updates of '{weight[2]}' and follow from several "
             "gradients: let both follow from one tensor, which waves average, or write a pass of your own"
         )
-
-    def _by_name(self, nodes: Iterable[int]) -> list[int]:
-        return sorted(nodes, key=lambda node: natural_key(self.parts.flow.step.view.names[node]))
 
     def _derived(self, node: int, gradients: Collection[int]) -> frozenset[int]:
         """A node and those behind it, up to other gradients; none if it follows from anything but those."""

@@ -1,11 +1,9 @@
 """Which steps can run by the cycle table."""
 
-from collections.abc import Iterable
-
 from tfwave.errors import PassError
 from tfwave.graph.access import KEYED_OPS
 from tfwave.graph.item import GraphItem
-from tfwave.graph.names import natural_key
+from tfwave.graph.levels import by_name
 from tfwave.graph.reach import in_control_flow
 from tfwave.rewrite.resources import ResourceSurvey
 from tfwave.rewrite.waves.partitions import Partitions
@@ -47,7 +45,7 @@ def check_partitions(item: GraphItem, training: Training, partitions: Partitions
 
 def _check_collectives(training: Training) -> None:
     view = training.step.view
-    for node in _by_name(training, training.step.order):
+    for node in by_name(view, training.step.order):
         if view.ops[node].startswith(KEYED_OPS):
             raise PassError(
                 f"node '{view.names[node]}' ({view.ops[node]}) waits for its peers, which may run in another "
@@ -58,7 +56,7 @@ def _check_collectives(training: Training) -> None:
 def _check_functions(item: GraphItem, training: Training, partitions: Partitions) -> None:
     view = training.step.view
     survey = ResourceSurvey(item, view)
-    for node in _by_name(training, training.step.order):
+    for node in by_name(view, training.step.order):
         for leaf in survey.leaves(view.nodes[node]):
             if partitions.asked_by(leaf) is not None:
                 raise PassError(
@@ -70,7 +68,7 @@ def _check_functions(item: GraphItem, training: Training, partitions: Partitions
 def _check_control_flow(training: Training, partitions: Partitions) -> None:
     view, at = training.step.view, partitions.at
     inside = in_control_flow(view)
-    for node in _by_name(training, at):
+    for node in by_name(view, at):
         for fanin in view.fanins[node]:
             if fanin in inside and at.get(fanin, at[node]) != at[node]:
                 raise PassError(
@@ -78,7 +76,3 @@ def _check_control_flow(training: Training, partitions: Partitions) -> None:
                     f"'{view.names[fanin]}' on '{partitions.devices[at[fanin]]}' is in: keep each on one device, "
                     "or build the graph after tf.compat.v1.enable_control_flow_v2()"
                 )
-
-
-def _by_name(training: Training, nodes: Iterable[int]) -> list[int]:
-    return sorted(nodes, key=lambda node: natural_key(training.step.view.names[node]))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import GraphError, PassError
-from tfwave.graph.levels import longest_path_levels, natural_ranks
+from tfwave.graph.levels import by_name, longest_path_levels, natural_ranks
 from tfwave.graph.names import natural_key
 from tfwave.graph.partition.devices import ANY, DeviceName, parse_device
 from tfwave.graph.view import GraphView
@@ -89,7 +89,7 @@ class _Finder:
         weights = {v for update in variables.updates if update.node in late for v in update.variables}
         before = self._flow.upstream(self.training.end)
         reads = {n for v, nodes in variables.reads.items() if v in weights for n in nodes if n in before}
-        return tuple(sorted(reads, key=lambda node: natural_key(self._view.names[node])))
+        return by_name(self._view, reads)
 
     @cached_property
     def _after_gradients(self) -> frozenset[int]:

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
 from tfwave.graph.names import parse_input
-from tfwave.graph.partition.colocate import CLASS_ATTR, CLASS_PREFIX
 from tfwave.graph.reach import reached
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, NodeDef
 from tfwave.rewrite.waves.cycles import device_of

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import PassError
+from tfwave.graph.levels import by_name
 from tfwave.graph.names import TensorName, natural_key
 from tfwave.graph.view import GraphView
 from tfwave.rewrite.waves.optimizer import UNIQUE_OPS, OptimizerPart
@@ -72,7 +73,7 @@ class SingleRows:
     @cached_property
     def _places(self) -> list[tuple[int, int]]:
         """What takes numbers of rows, by name, and at which position."""
-        nodes = sorted(self._inside, key=lambda node: natural_key(self._view.names[node]))
+        nodes = by_name(self._view, self._inside)
         found = [(node, self._tensors.numbers_at(node)) for node in nodes]
         return [(node, position) for node, position in found if position is not None]
 

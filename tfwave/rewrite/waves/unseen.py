@@ -1,11 +1,12 @@
 """Updates whose gradient was not seen: no update of a variable gets past the averages in silence."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import PassError
 from tfwave.graph.names import CONTROL_PORT, natural_key, parse_input
+from tfwave.graph.reach import reached
 from tfwave.rewrite.resources import Resource, ResourceSurvey
 from tfwave.rewrite.waves.optimizer import OptimizerPart
 from tfwave.rewrite.waves.parts import ROWS_OPS
@@ -125,15 +126,13 @@ class UnseenGradients:
     def _left(self, update: int) -> frozenset[int]:
         """What an update follows from past the averages: itself, and what reaches it behind the forward pass."""
         parts = self.optimizer.parts
-        found, stack = {update}, [update]
-        while stack:
-            node = stack.pop()
+
+        def taken(node: int) -> Iterable[int]:
             if node in parts.forward or not parts.flow.fanins[node]:
-                continue
-            taken = {t.source for t in parts.tensors.taken(node) if (node, t.position) not in self.averaged}
-            stack += taken - found
-            found |= taken
-        return frozenset(found)
+                return ()
+            return [t.source for t in parts.tensors.taken(node) if (node, t.position) not in self.averaged]
+
+        return reached(taken, [update])
 
     def _is_state(self, update: Update) -> bool:
         """Case 2."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tfwave.errors import PassError
 from tfwave.graph.access import HANDLE_OPS, READING_OPS, Resource, makes_handle, resource_of
 from tfwave.graph.item import GraphItem
+from tfwave.graph.levels import by_name
 from tfwave.graph.names import natural_key, parse_input
 from tfwave.graph.ops import OpTable
 from tfwave.graph.view import GraphView
@@ -57,7 +58,7 @@ def _taken(node: NodeDef) -> list[str]:
 def _check_initialised(view: GraphView, writers: Mapping[int, Sequence[str]]) -> None:
     first: dict[Resource, str] = {}
     known = {resource_of(view.nodes[handle]) for handle, found in writers.items() if found}
-    for handle in sorted(writers, key=lambda handle: natural_key(view.names[handle])):
+    for handle in by_name(view, writers):
         resource = resource_of(view.nodes[handle])
         if view.ops[handle] == "VarHandleOp" and resource not in known:
             first.setdefault(resource, view.names[handle])

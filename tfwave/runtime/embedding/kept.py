@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from tfwave.graph.access import ANONYMOUS
 from tfwave.runtime.embedding.optimizers import RowOptimizer
-
-_ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
-"""A variable of this name is made anew in each call, and freed when nothing refers to it any more."""
 
 
 class _Held(NamedTuple):
@@ -26,7 +24,7 @@ class KeptRows:
 
     def _made(self, value: Any) -> _Held:
         raw = self._tf.raw_ops
-        handle = raw.VarHandleOp(dtype=self._tf.float32, shape=[None, value.shape[1]], shared_name=_ANONYMOUS)
+        handle = raw.VarHandleOp(dtype=self._tf.float32, shape=[None, value.shape[1]], shared_name=ANONYMOUS)
         raw.AssignVariableOp(resource=handle, value=value)
         return _Held(handle)
 

@@ -42,12 +42,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp")))
         network = stack.enter_context(open_network(list(HOSTS.values()), arguments.rate))
         tasks = stack.enter_context(Tasks(network, directory))
-        cluster = {
-            job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}"] for job, host in HOSTS.items()
-        }
+        cluster = {job: network.free_addresses([host]) for job, host in HOSTS.items()}
         for job in ("ps", "worker"):
             server = tasks.start(HOSTS[job], HOSTS[job], server_task.MODULE, ENVIRONMENT)
-            server.send({"cluster": cluster, "job": job, "task": 0, "enforcer": None, "control": None})
+            server.send(server_task.request_of(cluster, (job, 0), directory, None))
             server.receive(START_SECONDS)
         chief = tasks.start("chief", HOSTS["chief"], keras_embedding_chief.MODULE, ENVIRONMENT)
         request: dict[str, Any] = {"do": "start", "cluster": cluster}

@@ -50,6 +50,7 @@ from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
+from tools.bench.interleaved import paired_ratio
 from tools.bench.memory import grappler_task, limited_task, recompute_task
 from tools.bench.memory.fitted_modes import PLACED, WAYS
 from tools.bench.memory.limited import STEPS, Log, Pools, Program, largest, open_pools, outcome_of, run_steps
@@ -171,7 +172,7 @@ class Work:
         )
         return row | {
             "outcome": "ok",
-            "over_beside": statistics.median(a / b for a, b in zip(ours, theirs, strict=True)),
+            "over_beside": paired_ratio(ours, theirs),
             "seconds_each": statistics.median(ours),
             "beside_seconds_each": statistics.median(theirs),
             "peak": max(trial["peak"] for trial in trials),

@@ -277,6 +277,18 @@ def build(model: str, batch: int) -> Any:
     return graph
 
 
+class Making(Network):
+    """Layers that keep their variables, in the order in which these were made."""
+
+    def __init__(self, batch: int) -> None:
+        super().__init__(batch)
+        self.made: list[Any] = []
+
+    def _variable(self, first: Any) -> Any:
+        self.made.append(self.tf.Variable(first))
+        return self.made[-1]
+
+
 class MadeBefore(Network):
     """Layers with the variables that were made for another network."""
 

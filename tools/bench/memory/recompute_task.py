@@ -6,7 +6,7 @@ In a graph of TensorFlow 1 it saves nothing; here the gradients wait for what is
 
 from typing import Any
 
-from tools.bench.memory.limited_models import LEARNING_RATE, MODELS, MOMENTUM, Network, Recomputed
+from tools.bench.memory.limited_models import LEARNING_RATE, MODELS, MOMENTUM, Making, Recomputed
 from tools.bench.memory.limited_task import Trial, main
 
 MODULE = "tools.bench.memory.recompute_task"
@@ -14,23 +14,11 @@ SMALL = 2
 """A batch for which a model makes its variables: they are the same for all."""
 
 
-class _Making(Network):
-    """Keeps its variables."""
-
-    def __init__(self, batch: int) -> None:
-        super().__init__(batch)
-        self.made: list[Any] = []
-
-    def _variable(self, first: Any) -> Any:
-        self.made.append(self.tf.Variable(first))
-        return self.made[-1]
-
-
 class RecomputedTrial(Trial):
     """A function in place of a session."""
 
     def compile(self, model: str, batch: int) -> dict[str, object]:
-        tf, making = self._tf, _Making(SMALL)
+        tf, making = self._tf, Making(SMALL)
         MODELS[model](making)
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
         optimizer = tf.compat.v1.train.MomentumOptimizer(LEARNING_RATE, MOMENTUM)

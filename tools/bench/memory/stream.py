@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tfwave.sizes import parse_size
-from tools.bench.interleaved import run_interleaved
+from tools.bench.interleaved import paired_ratio, run_interleaved
 from tools.bench.memory.stream_jobs import IN_TURN, WAYS, trainings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,19 +79,14 @@ def against(trials: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, dict
         way: {
             "makespan_seconds": statistics.median(makespans[way]),
             "mean_completion_seconds": statistics.median(means[way]),
-            "makespan_gain": _gain(makespans[IN_TURN], makespans[way]),
-            "completion_gain": _gain(means[IN_TURN], means[way]),
+            "makespan_gain": paired_ratio(makespans[IN_TURN], makespans[way]),
+            "completion_gain": paired_ratio(means[IN_TURN], means[way]),
             "peak": max(trial["peak"] for trial in of_way),
             "alone": sorted({name for trial in of_way for name in trial["alone"]}),
             "trials": [{key: value for key, value in trial.items() if key != "losses"} for trial in of_way],
         }
         for way, of_way in trials.items()
     }
-
-
-def _gain(before: Sequence[float], after: Sequence[float]) -> float:
-    """How many times as fast: the median of pairs."""
-    return statistics.median(one / other for one, other in zip(before, after, strict=True))
 
 
 def _asked(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import captured_memory
 from tfwave.colocate import Job, Pool
 from tfwave.errors import PlanError
-from tools.bench.memory.limited_models import IMAGE, MODELS, MadeBefore, Network
+from tools.bench.memory.limited_models import IMAGE, MODELS, MadeBefore, Making
 from tools.bench.memory.stream_jobs import RATES, SEARCHED, WAYS, Training, trainings
 
 FIT_SLOWED_AT_MOST = 0.5
@@ -36,18 +36,6 @@ AMPLE = "2GiB"
 """A pool in which each model has room."""
 SAMPLED = 4
 """Of so many rows one is traced where a step is made to fit: a whole batch has no room beside others."""
-
-
-class _Made(Network):
-    """Layers whose variables are kept, in the order in which they were made."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.made: list[Any] = []
-
-    def _variable(self, first: Any) -> Any:
-        self.made.append(self.tf.Variable(first))
-        return self.made[-1]
 
 
 class _Fed(MadeBefore):
@@ -65,7 +53,7 @@ def step_of(training: Training) -> Any:
     """A `tf.function` on variables of its own, which are given their first values; it returns the loss."""
     import tensorflow as tf
 
-    first = _Made()
+    first = Making(1)
     MODELS[training.model](first)
     variables = first.made
 

@@ -80,9 +80,7 @@ def _start(stack: ExitStack, directory: Path, wrapped: bool, arguments: argparse
     directory.mkdir()
     network = stack.enter_context(open_network(list(HOSTS.values()), arguments.rate))
     tasks = stack.enter_context(Tasks(network, directory))
-    cluster = {
-        job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}"] for job, host in HOSTS.items()
-    }
+    cluster = {job: network.free_addresses([host]) for job, host in HOSTS.items()}
     servers = {
         job: start_server(tasks, cluster, directory, job, 0, HOSTS[job], wrapped) for job in ("ps", "worker")
     }

@@ -189,10 +189,7 @@ def _start(stack: ExitStack, directory: Path, hooked: bool, arguments: argparse.
     hosts = {job: [f"{job}{i}" for i in range(getattr(arguments, key))] for job, key in JOBS.items()}
     network = stack.enter_context(open_network([*hosts["ps"], *hosts["worker"]], arguments.rate))
     tasks = stack.enter_context(Tasks(network, directory))
-    cluster = {
-        job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}" for host in of_job]
-        for job, of_job in hosts.items()
-    }
+    cluster = {job: network.free_addresses(of_job) for job, of_job in hosts.items()}
     chiefs = hosts["worker"][:1] if arguments.sync else hosts["worker"]
     servers = [("ps", i, host) for i, host in enumerate(hosts["ps"])]
     servers += [("worker", i, host) for i, host in enumerate(hosts["worker"]) if host not in chiefs]
@@ -222,9 +219,7 @@ def start_server(  # noqa: PLR0913, PLR0917
     hooked: bool,
 ) -> Task:
     task = tasks.start(host, host, server_task.MODULE, ENVIRONMENT)
-    control = server_task.control_address(directory, job, index) if hooked else None
-    enforcer = "hook" if hooked else None
-    task.send({"cluster": cluster, "job": job, "task": index, "enforcer": enforcer, "control": control})
+    task.send(server_task.request_of(cluster, (job, index), directory, "hook" if hooked else None))
     return task
 
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from tfwave.demo.network import open_network
 from tfwave.demo.processes import Task, Tasks
 from tfwave.order.bounds import flow_shop_floor
-from tools.bench.interleaved import ETHERNET_SHARE, against_floor, run_interleaved
+from tools.bench.interleaved import against_floor, run_interleaved, wire_seconds
 from tools.bench.transfers import strategy_chief
 from tools.bench.transfers.overlap import CALL_SECONDS, ENVIRONMENT, START_SECONDS, start_server
 
@@ -45,7 +45,7 @@ def measure(arguments: argparse.Namespace, steps: int | None) -> dict[str, objec
             for name, chief in chiefs.items()
         }
         blocks = run_interleaved(modes, arguments.repeats)
-        pull, largest = (settled[key] / (arguments.rate / 8 * ETHERNET_SHARE) for key in ("bytes", "largest"))
+        pull, largest = (wire_seconds([settled[key]], arguments.rate) for key in ("bytes", "largest"))
         floor = flow_shop_floor(count, pull, largest)
         return {
             **settled,
@@ -77,9 +77,7 @@ def _start(
     directory.mkdir()
     network = stack.enter_context(open_network(list(HOSTS.values()), arguments.rate))
     tasks = stack.enter_context(Tasks(network, directory))
-    cluster = {
-        job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}"] for job, host in HOSTS.items()
-    }
+    cluster = {job: network.free_addresses([host]) for job, host in HOSTS.items()}
     hooked = wrapped is not None
     servers = {
         job: start_server(tasks, cluster, directory, job, 0, HOSTS[job], hooked) for job in ("ps", "worker")

@@ -16,17 +16,13 @@ import logging
 import time
 from typing import Any
 
+from tfwave.demo.networks import VGG16_CONVOLUTIONS
 from tools.bench.obeying import obey
 
 MODULE = "tools.bench.transfers.strategy_chief"
 LEARNING_RATE = 1e-2
 SETTLE_SECONDS = 300.0
 
-_CONVOLUTIONS = (
-    *((64, 1), (64, 2), (128, 1), (128, 2), (256, 1), (256, 1), (256, 2)),
-    *((512, 1), (512, 1), (512, 2), (512, 1), (512, 1), (512, 2)),
-)
-"""Filters and stride."""
 _HEAD = (512, 512, 1000)
 
 
@@ -40,7 +36,7 @@ class Model:
         for units in self._first:
             self._layer(units, units)
         channels, side = 3, image
-        for filters, stride in _CONVOLUTIONS:
+        for filters, stride in VGG16_CONVOLUTIONS:
             self._layer(9 * channels, filters)
             channels, side = filters, -(-side // stride)
         width = side * side * channels
@@ -54,7 +50,7 @@ class Model:
         for units, (matrix, bias) in zip(self._first, layers, strict=False):
             flat = tf.nn.relu(tf.reshape(hidden, [-1, units]) @ matrix + bias)
             hidden = tf.reshape(flat, images.shape)
-        for filters, stride in _CONVOLUTIONS:
+        for filters, stride in VGG16_CONVOLUTIONS:
             matrix, bias = next(layers)
             kernel = tf.reshape(matrix, [3, 3, hidden.shape[-1], filters])
             hidden = tf.nn.relu(tf.nn.conv2d(hidden, kernel, stride, "SAME") + bias)
@@ -151,8 +147,8 @@ class Chief:
         }
 
     def _settled(self) -> bool:
-        ordered = [name for name, phase in self._schedule.phases.items() if phase == "ordered"]
-        return bool(ordered) and self._overlap.take().steps == self._overlap.steps and len(ordered) >= 1
+        is_ordered = "ordered" in self._schedule.phases.values()
+        return is_ordered and self._overlap.take().steps == self._overlap.steps
 
     def run(self, steps: int) -> dict[str, object]:
         seconds: list[float] = []

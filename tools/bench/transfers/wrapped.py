@@ -71,9 +71,7 @@ def _start(stack: ExitStack, directory: Path, wrapped: bool, arguments: argparse
     directory.mkdir()
     network = stack.enter_context(open_network(list(HOSTS.values()), arguments.rate))
     tasks = stack.enter_context(Tasks(network, directory))
-    cluster = {
-        job: [f"{network.address(host)}:{network.free_ports(host, 1)[0]}"] for job, host in HOSTS.items()
-    }
+    cluster = {job: network.free_addresses([host]) for job, host in HOSTS.items()}
     enforcers = {"ps": arguments.enforcer, "worker": "hook"} if wrapped else {"ps": None, "worker": None}
     servers = {job: _server(tasks, cluster, job, enforcers[job], directory) for job in ("ps", "worker")}
     control = {job: [server.receive(START_SECONDS)["control"]] for job, server in servers.items()}
@@ -95,8 +93,7 @@ def _server(
     tasks: Tasks, cluster: dict[str, list[str]], job: str, enforcer: str | None, directory: Path
 ) -> Task:
     task = tasks.start(job, HOSTS[job], server_task.MODULE, ENVIRONMENT)
-    control = server_task.control_address(directory, job, 0) if enforcer else None
-    task.send({"cluster": cluster, "job": job, "task": 0, "enforcer": enforcer, "control": control})
+    task.send(server_task.request_of(cluster, (job, 0), directory, enforcer))
     return task
 
 
