@@ -9,8 +9,8 @@ from typing import Any
 import typer
 from typer.main import get_group
 
-_OF_A_PROGRAM = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Settings of a command whose last arguments are a program's own."""
+_OF_A_PROGRAM = {"allow_extra_args": True, "allow_interspersed_args": False}
+"""Settings of a command whose last arguments are a program's own, also those that are named as its options."""
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,18 @@ def test_help_says_of_a_command_what_it_says_of_itself(name: str) -> None:
     assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name].told
 
 
+@pytest.mark.parametrize(("name", "option"), [("launch", "--workers"), ("background", "--memory")])
+def test_what_follows_a_program_is_the_programs_and_what_precedes_it_is_not(
+    tfwave: Command, name: str, option: str
+) -> None:
+    own = [option, "8", "--help", "--", "-x"]
+    read = Imported()[name].make_context(name, [option, "3", "train.py", *own])
+    assert (str(read.params[option.strip("-")]), read.args) == ("3", own)
+    ran = tfwave(name, f"{option}x", "3", __file__)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"No such option: {option}x" in ran.err
+
+
 def test_help_has_all_commands_and_what_each_is_for(tfwave: Command) -> None:
     shown = "".join(tfwave("--help").out.split())
     for name, command in COMMANDS.items():
