@@ -21,7 +21,7 @@ from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
 from tfwave.planner.forecast import Forecast, forecast
 from tfwave.planner.tangles import untangled
 from tfwave.planner.verdict import judge
-from tfwave.planner.workers import pulling_devices
+from tfwave.planner.workers import check_workers, pulling_devices
 from tfwave.sim.makespan import makespan
 
 URGENCY = "urgency"
@@ -41,12 +41,19 @@ class PlanRequest:
         seed: of "random" and "search".
         device: plan only what arrives there, or at any device of that task; default: every device that pulls.
         workers: how many run the graph, each by itself, as in asynchronous training: the verdict depends on it.
+
+    Raises:
+        PlanError: workers that are no whole number of at least 1.
     """
 
     policy: str
     seed: int = 0
     device: str | None = None
     workers: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse to plan for nobody."""
+        check_workers(self.workers)
 
 
 @dataclass(frozen=True)
