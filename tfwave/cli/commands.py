@@ -1,5 +1,6 @@
 """All commands by name: what `tfwave --help` says of each, and where it lives; it is imported when it is called."""
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -9,8 +10,8 @@ from typing import Any
 import typer
 from typer.main import get_group
 
-_OF_A_PROGRAM = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Settings of a command whose last arguments are a program's own."""
+_OF_A_PROGRAM = {"allow_extra_args": True, "allow_interspersed_args": False}
+"""Settings of a command whose last arguments are a program's own, also those that are named as its options."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,14 @@ COMMANDS = {
 """In the sequence of `tfwave --help`."""
 
 
+def in_paragraphs(text: str | None) -> str:
+    """A docstring with each paragraph in one line, as far in as it was."""
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return "\n\n".join(
+        " ".join([first, *map(str.strip, more)]) for first, *more in map(str.splitlines, paragraphs)
+    )
+
+
 class Imported(Mapping[str, Any]):
     """The commands themselves, as Click has them; each is imported when it is looked up."""
 
@@ -144,4 +153,13 @@ def _imported(name: str) -> Any:
         parent.add_typer(found, name=name)
     else:
         parent.command(name, context_settings=command.settings)(found)
-    return get_group(parent).commands[name]
+    made = get_group(parent).commands[name]
+    _unwrap_help(made)
+    return made
+
+
+def _unwrap_help(command: Any) -> None:
+    """Of a command and those that it has: a terminal wraps its lines itself."""
+    command.help = in_paragraphs(command.help)
+    for part in getattr(command, "commands", {}).values():
+        _unwrap_help(part)

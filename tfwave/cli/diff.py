@@ -25,11 +25,12 @@ def diff_command(
       tfwave diff train.pb out.pb --json
     """
     first, second = dict(open_graphs(a).items()), dict(open_graphs(b).items())
-    if first.keys() != second.keys() and len(first) + len(second) > 2:
+    if len(first) == len(second) == 1:  # whatever they are called
+        second = dict(zip(first, second.values(), strict=True))
+    if first.keys() != second.keys():
         only = min(first.keys() ^ second.keys())
         raise TfwaveError(f"'{a}' and '{b}' hold different graphs: only one of them has '{only}'")
-    pairs = zip(first, first.values(), second.values(), strict=True)
-    found = {label: diff(x.graph, y.graph) for label, x, y in pairs}
+    found = {label: diff(item.graph, second[label].graph) for label, item in first.items()}
     if as_json:
         print_json({label: difference.to_dict() for label, difference in found.items()})
     else:

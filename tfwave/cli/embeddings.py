@@ -28,7 +28,9 @@ def embeddings_command(  # noqa: PLR0913, PLR0917
     servers: Annotated[
         int | None, typer.Option(min=1, help="To deal the tables out to, in turn. Without it: as captured.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Workers that share the servers.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Workers that share the servers; times are of all their steps.")
+    ] = 1,
     staleness: Annotated[
         int, typer.Option(min=0, help="By how many updates rows may be old at most. 0: exact.")
     ] = 0,
@@ -62,6 +64,8 @@ def embeddings_command(  # noqa: PLR0913, PLR0917
         print_json(facts | {"plan": embeddings_dict(found)})
         return
     _print(facts, found)
+    if workers > 1:
+        console.print(_of_all(workers), soft_wrap=True)
     say_written(output)
 
 
@@ -94,6 +98,13 @@ _SAID = {
     "planned": "as planned",
     "floor": "its floor, whatever the order of transfers",
 }
+
+
+def _of_all(workers: int) -> str:
+    return (
+        f"{workers} workers make steps beside each other: what is predicted is the time from the end of one step "
+        f"to that of the next, whoever's; a worker's own take {workers} times as long"
+    )
 
 
 def _print(facts: dict[str, Any], found: Embeddings) -> None:

@@ -1,23 +1,33 @@
-"""Where commands write: nowhere that they read."""
+"""Where commands write: nowhere that they read, and each thing to a place of its own."""
 
 from collections.abc import Iterable
+from itertools import combinations
 from pathlib import Path
 
 from tfwave.errors import TfwaveError
-from tfwave.files import overlap
+from tfwave.files import overlap, real_path
 from tfwave.graph.load import STANDARD_INPUT
 
 
 def check_outputs(read: Iterable[str | Path | None], outputs: Iterable[Path | None]) -> None:
-    """Refuse to write over what is read, or into it; standard input and what is not given are passed over.
+    """Refuse to write over what is read, or into it, or two things to one file.
+
+    Standard input and what is not given are passed over, as are devices and pipes, which take any number.
 
     Raises:
-        TfwaveError: an output is, contains or lies within what is read; names both.
+        TfwaveError: an output is, contains or lies within what is read, or is another one; names both.
     """
+    outputs = [output for output in outputs if output is not None]
     sources = [Path(source) for source in read if source is not None and source != STANDARD_INPUT]
     for output in outputs:
         for source in sources:
-            if output is not None and overlap(source, output):
+            if overlap(source, output):
                 raise TfwaveError(
                     f"'{output}' is, contains or lies within '{source}', which is read: choose another name"
                 )
+    files = [output for output in outputs if output.is_file() or not output.exists()]
+    for one, other in combinations(files, 2):
+        if real_path(one) == real_path(other):
+            raise TfwaveError(
+                f"'{one}' and '{other}' are one file, and two are to be written: name them apart"
+            )

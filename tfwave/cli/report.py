@@ -34,6 +34,6 @@ def report_command(
       tfwave report captured plan.json -o report.html
     """
     files = [path for path in inputs if is_bundle(path) or path.is_file()]  # a run may hold its page
-    check_outputs(files, (output, output.parent / f"{output.stem}.md"))
+    check_outputs(files, dict.fromkeys((output, output.parent / f"{output.stem}.md")))
     markdown = write_page(read_given(inputs), output)
     console.print(f"the page is '{output}', the same facts are in '{markdown}'", soft_wrap=True)

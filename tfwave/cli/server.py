@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from tfwave.cli.commands import in_paragraphs
 from tfwave.cli.errors import said_in_one_line
 from tfwave.errors import EnforcerError
 from tfwave.runtime.control.address import listening_address
@@ -147,7 +148,7 @@ def server_command(  # noqa: PLR0913, PLR0917
 def main() -> None:
     """Run the command; an error is one line on standard error and exit code 2."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-    app.command()(server_command)
+    app.command(help=in_paragraphs(server_command.__doc__))(server_command)
     with said_in_one_line():
         app(prog_name="python -m tfwave.server")
 

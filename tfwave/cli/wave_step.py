@@ -10,10 +10,11 @@ from tfwave.cli.inputs import open_graphs
 from tfwave.errors import BundleError, GraphError, PlanError, TfwaveError
 from tfwave.graph.flow_ops import ARG_OPS
 from tfwave.graph.item import GraphItem
+from tfwave.graph.step import step_of
 from tfwave.graph.verify import verify
 from tfwave.passes.text import build_pass
 from tfwave.plan.waves import Waves
-from tfwave.proto.tensorflow_pb2 import DT_RESOURCE
+from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, GraphDef
 from tfwave.rewrite.waves.training import Training
 from tfwave.waves.fit import fitting_offset, pool_needs
 from tfwave.waves.needs import PoolNeeds
@@ -73,10 +74,13 @@ def training_of(bundle: Bundle, graph: str | None, fetches: Sequence[str]) -> Tr
     """The training step that was captured: of a graph in a file, or else as the bundle has it, or why it has none.
 
     Raises:
-        GraphError, PassError: the file cannot be read, or has no single training step.
+        GraphError, PassError: the file cannot be read, has no single training step, or its step is not the one
+            that was captured.
     """
     if graph is not None:
-        return _training(_single(graph), fetches)
+        item = _single(graph)
+        _check_captured(bundle, item, graph)
+        return _training(item, fetches)
     try:
         return _training(_traced(bundle), fetches)
     except TfwaveError as error:
@@ -95,6 +99,24 @@ def _single(graph: str) -> GraphItem:
     if more:
         raise GraphError(f"'{graph}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
     return item
+
+
+def _check_captured(bundle: Bundle, item: GraphItem, graph: str) -> None:
+    """Refuse a graph whose step has other nodes than the captured one had in the program, if that is known."""
+    if bundle.own is None:
+        return
+    captured, given = map(_named, (bundle.own, step_of(item.graph, bundle.manifest.fetches)))
+    if captured != given:
+        name, op = min(captured ^ given)
+        which = "a" if (name, op) in given else "no"
+        raise GraphError(
+            f"'{graph}' is not the graph that was captured: its step has {which} node '{name}' ({op}); give the "
+            "graph of the session that was traced, or capture this one"
+        )
+
+
+def _named(graph: GraphDef) -> frozenset[tuple[str, str]]:
+    return frozenset((node.name, node.op) for node in graph.node)
 
 
 def _traced(bundle: Bundle) -> GraphItem:

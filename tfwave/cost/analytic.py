@@ -50,7 +50,9 @@ def over_links(costs: Costs, transfers: Iterable[Transfer], links: Mapping[Chann
     for transfer in transfers:
         link = links.get(transfer.channel)
         if link is None:
-            why[transfer.recv] = f"no link is known for the channel {transfer.channel}: give one"
+            why[transfer.recv] = (
+                f"no link is known for the channel {transfer.channel}: give one, or trace more runs"
+            )
         elif not transfer.bytes:
             why[transfer.recv] = (
                 f"the size of the transfer that '{transfer.node}' receives is not known: capture a run"

@@ -65,7 +65,7 @@ class Costs:
         seconds = self.ops.get(node)
         if seconds is None:
             raise MissingCost(
-                f"no cost is known for node '{self.view.names[node]}' ({self.view.ops[node]}): {_WAY_OUT}"
+                f"no cost is known for node '{self.view.names[node]}' ({self.view.ops[node]}): {self._way_out}"
             )
         return seconds
 
@@ -78,8 +78,13 @@ class Costs:
         seconds = self.transfers.get(transfer.recv)
         if seconds is None:
             what = f"the transfer that '{transfer.node}' receives ({transfer.key})"
-            raise MissingCost(self.why.get(transfer.recv, f"no cost is known for {what}: {_WAY_OUT}"))
+            raise MissingCost(self.why.get(transfer.recv, f"no cost is known for {what}: {self._way_out}"))
         return seconds
+
+    @property
+    def _way_out(self) -> str:
+        """With what is known of a file, in which a name may be wrong."""
+        return f"{_WAY_OUT} (costs are of {self.source.detail})" if self.source.ops == "file" else _WAY_OUT
 
     def check_view(self, view: GraphView) -> None:
         """Refuse to speak of the nodes of another view.

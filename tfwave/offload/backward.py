@@ -1,6 +1,7 @@
 """Which nodes of a training step descend from the loss's gradient, and which read and update variables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tfwave.errors import PassError
@@ -33,7 +34,8 @@ class StepFlow:
     def of(cls, item: GraphItem, view: GraphView) -> "StepFlow":
         """Follow the data of a step. No name tells what is backward.
 
-        1. The forward pass is what its end follows from; weights are the variables that it reads.
+        1. The forward pass is what its end follows from; weights are the variables that it reads. Of a step that
+           gives metrics alone, as Keras's does, the end is what they add up.
         2. The gradient begins where the updates of as many weights as any follow from one node behind the forward
            pass: at what stands for the gradient of the loss. Backward is that, and all that follows from it. Each
            of several losses, as of a step in waves, is looked at by itself, with the weights that it follows from.
@@ -51,10 +53,21 @@ class StepFlow:
             reads.update({node: reads.get(node, frozenset()) | {variable} for node in nodes})
         changes = {update.node: frozenset(update.variables) for update in variables.updates}
         plain = DataFlow(tensors.step)
-        passes = [plain.upstream([end]) for end in BoundaryFinder(tensors, variables, plain).find(())]
+        passes = [plain.upstream([end]) for end in _ends(tensors, variables, plain)]
         backward = _backward(tensors, variables, passes)
         either = plain.upstream(backward) - backward
         return cls(backward, either.difference(*passes), reads, changes)
+
+
+def _ends(tensors: StepTensors, variables: StepVariables, plain: DataFlow) -> tuple[int, ...]:
+    """Where the forward pass ends: by what is fetched, or else also by what was added to variables that are."""
+    try:
+        return BoundaryFinder(tensors, variables, plain).find(())
+    except PassError as error:
+        added = DataFlow(tensors.step, _through_variables(tensors.step, variables, frozenset()))
+        with suppress(PassError):
+            return BoundaryFinder(tensors, variables, added).find(())
+        raise error
 
 
 def _backward(

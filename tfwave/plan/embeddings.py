@@ -53,7 +53,8 @@ class Embeddings:
         hot_bytes: m_G of section 6.1.3, on a worker, for rows that it keeps during a call, slots included.
         table_bytes: m_H, of all tables, slots included.
         priorities: of the transfers.
-        seconds: predicted: of a step; likewise
+        seconds: predicted: of a step; where several workers make steps beside each other, from the end of one to
+            that of the next, whoever's; likewise
         stock_seconds: if each id is looked up by itself,
         unique_seconds: if each row travels once, and nothing overlaps, and
         bound_seconds: no order of its transfers takes less: the flow shop's floor.

@@ -10,7 +10,7 @@ from tfwave.graph.names import home_of
 from tfwave.plan.plan import Plan
 from tfwave.planner.overlap import Overlap, StepLoad, choose_overlap, step_load
 from tfwave.planner.plan import PlanRequest, make_plan
-from tfwave.planner.workers import pulling_devices
+from tfwave.planner.workers import check_workers, pulling_devices
 
 
 def plan_bundle(
@@ -28,6 +28,7 @@ def plan_bundle(
     Raises:
         MissingCost: TensorFlow lost all events of a transfer; names it. Capture more steps.
         GraphError: nothing to order, or an unknown device.
+        PlanError: workers that are no whole number of at least 1.
     """
     request = PlanRequest(policy, seed, device, workers)
     return make_plan(bundle.view, bundle.transfers.data, bundle_network(bundle), request)
@@ -47,7 +48,9 @@ def advise_overlap(bundle: Bundle, workers: int = 1) -> Overlap:
     Raises:
         MissingCost: no transfer is known.
         GraphError: nothing crosses tasks.
+        PlanError: workers that are no whole number of at least 1.
     """
+    check_workers(workers)
     network = bundle_network(bundle).estimated(bundle.transfers.data)
     return overlap_on(network, bundle, workers)
 

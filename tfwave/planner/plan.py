@@ -21,7 +21,7 @@ from tfwave.plan.plan import ChannelOrder, Plan, PlannedTransfer, Predicted
 from tfwave.planner.forecast import Forecast, forecast
 from tfwave.planner.tangles import untangled
 from tfwave.planner.verdict import judge
-from tfwave.planner.workers import pulling_devices
+from tfwave.planner.workers import check_workers, pulling_devices
 from tfwave.sim.makespan import makespan
 
 URGENCY = "urgency"
@@ -41,12 +41,19 @@ class PlanRequest:
         seed: of "random" and "search".
         device: plan only what arrives there, or at any device of that task; default: every device that pulls.
         workers: how many run the graph, each by itself, as in asynchronous training: the verdict depends on it.
+
+    Raises:
+        PlanError: workers that are no whole number of at least 1.
     """
 
     policy: str
     seed: int = 0
     device: str | None = None
     workers: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse to plan for nobody."""
+        check_workers(self.workers)
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ def make_plan(view: GraphView, transfers: Sequence[Transfer], network: Network, 
         policy=chosen.policy,
         graph=graph_print(view),
         costs=costs.source,
-        predicted=_predict(view, chosen.per_task, len(transfers), costs, found),
+        predicted=_predict(view, chosen.per_task, len(transfers), network, found),
         orders=chosen.orders,
     )
 
@@ -160,13 +167,18 @@ def _predict(
     view: GraphView,
     per_task: Sequence[Sequence[Transfer]],
     transfers: int,
-    costs: Costs,
+    network: Network,
     found: Forecast,
 ) -> Predicted:
-    """`transfers` are all there are: where the slowest device gets them all, the forecast has its bounds."""
+    """`transfers` are all there are: where the slowest device gets them all, the forecast has its bounds.
+
+    But not where the makespan is by what was given, and the forecast by cards that channels share.
+    """
+    costs = network.given
     timed = [(_seconds(view, sent, costs, found), sent) for sent in per_task]
     seconds, slowest = max(timed, key=lambda pair: pair[0])
-    bounds = found.bounds if len(slowest) == transfers else find_bounds(view, slowest, costs)
+    alike = network.on_card is None or _is_beside(view, slowest)
+    bounds = found.bounds if alike and len(slowest) == transfers else find_bounds(view, slowest, costs)
     said = judge(found)
     return Predicted(
         upper_seconds=bounds.upper_seconds,
@@ -188,9 +200,14 @@ def _predict(
 
 def _seconds(view: GraphView, sent: Sequence[Transfer], costs: Costs, found: Forecast) -> float:
     """Of all, where several devices or tasks work at once; the makespan knows one."""
+    return found.ordered_seconds if _is_beside(view, sent) else makespan(view, sent, costs)
+
+
+def _is_beside(view: GraphView, sent: Sequence[Transfer]) -> bool:
+    """Do several devices or tasks work at once, to which these are sent?"""
     homes = {home_of(t.channel.destination) for t in sent}
     computing = {node.device for node in view.nodes if home_of(node.device) in homes}
-    return found.ordered_seconds if max(len(homes), len(computing)) > 1 else makespan(view, sent, costs)
+    return max(len(homes), len(computing)) > 1
 
 
 def _by_priority(urgent: Mapping[Channel, Order]) -> tuple[ChannelOrder, ...]:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tfwave.cost.network import Network
+from tfwave.errors import PlanError
 from tfwave.graph.access import VARIABLE_OPS
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer
@@ -30,6 +31,12 @@ def pulling_devices(
     early = frozenset(t.channel.destination for i, t in enumerate(transfers) if waits[t.recv] == 1 << i)
     holding = {node.device for node in view.nodes if node.op in VARIABLE_OPS}
     return early - holding or early
+
+
+def check_workers(workers: int) -> None:
+    """Raises: PlanError: so many workers cannot run a step each."""
+    if not (isinstance(workers, int) and workers >= 1):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise PlanError(f"workers={workers!r} cannot run a step each: give a whole number of at least 1")
 
 
 def busiest_server(view: GraphView, transfers: Sequence[Transfer], network: Network) -> tuple[float, float]:

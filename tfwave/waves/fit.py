@@ -9,6 +9,7 @@ from tfwave.memory.step import StepMemory
 from tfwave.rewrite.waves.gate import backward_order
 from tfwave.rewrite.waves.training import Training
 from tfwave.sizes import in_words
+from tfwave.waves.gradients import gradient_bytes
 from tfwave.waves.needs import PoolNeeds
 from tfwave.waves.overlap import two_wave_peaks
 
@@ -78,9 +79,7 @@ def wave_starts(training: Training, memory: StepMemory, offsets: Sequence[float]
 
 def pool_needs(training: Training, memory: StepMemory, others: int = 0) -> PoolNeeds:
     """What the waves of a step need of a pool; the arguments are those of `fitting_offset`."""
-    names = {f"{gradient.tensor.node}:{gradient.tensor.port}" for gradient in training.gradients}
-    gradients = sum(tensor.bytes for tensor in memory.tensors if not names.isdisjoint(tensor.names))
-    return PoolNeeds(memory, others, gradients)
+    return PoolNeeds(memory, others, gradient_bytes(training, training.gradients, memory))
 
 
 def _openings(training: Training, memory: StepMemory) -> list[float]:

@@ -9,6 +9,7 @@ from tfwave.rewrite.waves.cells import passes_of
 from tfwave.rewrite.waves.cycles import Direction
 from tfwave.rewrite.waves.partitions import Partitions
 from tfwave.rewrite.waves.training import Training
+from tfwave.waves.gradients import gradient_bytes
 from tfwave.waves.iteration import Partition
 
 _Passes = Mapping[int, tuple[Direction, int]]
@@ -28,13 +29,13 @@ def partition_profiles(
     """
     passes = passes_of(training, partitions)
     sent = [_sent(training, passes, number) for number in range(len(partitions))]
-    made = [_gradients(training, partitions, number) for number in range(len(partitions))]
     found: list[Partition] = []
     for number, memory in enumerate(memories):
         (begin, left), (back, end) = [_span(training, passes, (way, number), memory) for way in Direction]
         resident, peak = memory.profile.resident, memory.profile.peak
         kept = max(0, [held for at, held in memory.curve if at <= left][-1] - resident)
-        sizes = (_bytes(memory, names) for names in (sent[number], made[number]))
+        own = [gradient for gradient in training.gradients if partitions.at.get(gradient.node) == number]
+        sizes = (_bytes(memory, sent[number]), gradient_bytes(training, own, memory))
         found.append(
             Partition(left - begin, end - back, resident, kept, max(0, peak - resident - kept), *sizes)
         )
@@ -63,11 +64,6 @@ def _sent(training: Training, passes: _Passes, number: int) -> frozenset[str]:
     following = [node for node, one in passes.items() if one == (Direction.FORWARD, number + 1)]
     taken = [parse_input(text) for node in following for text in view.nodes[node].input if text[0] != "^"]
     return frozenset(f"{tensor.node}:{tensor.port}" for tensor in taken if tensor.node in here)
-
-
-def _gradients(training: Training, partitions: Partitions, number: int) -> frozenset[str]:
-    own = [g.tensor for g in training.gradients if partitions.at.get(g.node) == number]
-    return frozenset(f"{tensor.node}:{tensor.port}" for tensor in own)
 
 
 def _bytes(memory: StepMemory, names: frozenset[str]) -> int:

@@ -56,6 +56,13 @@ def test_the_commands_take_the_bundle(
     assert json.loads(ran.stdout)
 
 
+@pytest.mark.usefixtures("found")
+def test_the_step_of_a_keras_model_which_gives_its_mean_loss_can_be_made_to_fit(bundles: Path) -> None:
+    ran = CliRunner().invoke(app, ["fit", str(bundles / "keras"), "--memory", "256MiB", "--json"])
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["fits"]
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_waves_are_judged_but_the_trace_tells_no_gradients(
     found: dict[str, Any], bundles: Path, name: str

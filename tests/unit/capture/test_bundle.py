@@ -5,6 +5,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,12 +25,12 @@ from tfwave.bundle.costs import bundle_costs, bundle_network, traced_costs
 from tfwave.bundle.links import channel_links, service_seconds
 from tfwave.bundle.step_stats import TransferRecord
 from tfwave.cost.estimate import estimated
-from tfwave.errors import BundleError, GraphError, MissingCost
+from tfwave.errors import BundleError, GraphError, MissingCost, PlanError
 from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfer
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
-from tfwave.planner.captured import advise_overlap
+from tfwave.planner.captured import advise_overlap, plan_bundle
 from tfwave.planner.overlap import Overlap
 from tfwave.proto.tensorflow_pb2 import DeviceStepStats, StepStats
 
@@ -338,3 +339,12 @@ def test_workers_by_themselves_share_what_a_server_can_send() -> None:
     assert many.seconds == pytest.approx(100 * wire, rel=0.02)
     assert (many.steps, many.passes) == (1, "")
     assert alone.seconds == pytest.approx(wire, rel=0.05)
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", None])
+def test_what_no_workers_run_is_neither_planned_nor_advised_on(workers: Any) -> None:
+    for call in (plan_bundle, advise_overlap):
+        with pytest.raises(
+            PlanError, match=f"workers={workers!r} cannot run a step each: give a whole number"
+        ):
+            call(small_bundle(), workers=workers)

@@ -1,5 +1,6 @@
 """The command line: what it prints, and its exit codes."""
 
+import itertools
 import json
 import re
 import sys
@@ -43,6 +44,31 @@ def test_help_says_of_a_command_what_it_says_of_itself(name: str) -> None:
     command = Imported()[name]
     assert command.name == name
     assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name].told
+
+
+@pytest.mark.parametrize(("name", "option"), [("launch", "--workers"), ("background", "--memory")])
+def test_what_follows_a_program_is_the_programs_and_what_precedes_it_is_not(
+    tfwave: Command, name: str, option: str
+) -> None:
+    own = [option, "8", "--help", "--", "-x"]
+    read = Imported()[name].make_context(name, [option, "3", "train.py", *own])
+    assert (str(read.params[option.strip("-")]), read.args) == ("3", own)
+    ran = tfwave(name, f"{option}x", "3", __file__)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"No such option: {option}x" in ran.err
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_help_is_wrapped_as_the_terminal_is_wide(
+    tfwave: Command, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """A line ends early where the next word has no room, not where a line of the source does."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    for line in (("waves", "--help"), ("burst", "plan", "--help")):
+        told = tfwave(*line).out.partition("Examples")[0]
+        for paragraph in re.split(r"\n\s*\n", told):
+            for text, following in itertools.pairwise(map(str.strip, paragraph.strip().splitlines())):
+                assert len(f"{text} {following.split()[0]}") > width - 3
 
 
 def test_help_has_all_commands_and_what_each_is_for(tfwave: Command) -> None:

@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.rewrites import in_order
 from tests.uncut import random_uncut
 from tests.unit.conftest import Command
 from tests.unit.graph.test_rewriter import chain
-from tfwave.bundle.bundle import load_bundle
+from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.graph.load import load_graph
 from tfwave.graph.view import GraphView
 from tfwave.passes.registry import pass_names
@@ -68,6 +69,18 @@ def test_a_bundle_is_rewritten_as_a_whole(tfwave: Command, bundle: Path, tmp_pat
     assert load_bundle(tmp_path / "back").graphs == small_bundle().graphs
     assert tfwave("diff", bundle, out).code == 1
     assert tfwave("diff", bundle, tmp_path / "back").code == 0
+
+
+def test_partitions_are_compared_by_device_in_whatever_order_a_capture_has_them(
+    tfwave: Command, bundle: Path, tmp_path: Path
+) -> None:
+    turned = small_bundle()
+    save_bundle(replace(turned, graphs=turned.graphs[::-1]), tmp_path / "turned")
+    ran = tfwave("diff", bundle, tmp_path / "turned")
+    assert (ran.code, ran.out.count(": equal\n")) == (0, len(turned.graphs))
+    save_bundle(replace(turned, graphs=turned.graphs[:1]), tmp_path / "one")
+    ran = tfwave("diff", bundle, tmp_path / "one")
+    assert (ran.code, f"only one of them has '{WORKER}'" in ran.err) == (2, True)
 
 
 def test_a_graph_that_is_not_cut_yet_is_planned_and_rewritten(tfwave: Command, tmp_path: Path) -> None:

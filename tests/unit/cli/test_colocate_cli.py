@@ -65,6 +65,17 @@ def test_one_job_is_beside_no_other(tfwave: Command, captured: Path) -> None:
     assert "side by side" not in ran.out
 
 
+def test_what_the_send_hook_ran_in_a_captured_step_is_not_the_jobs(tfwave: Command, captured: Path) -> None:
+    """It marks the steps of a worker that `tfwave.Server` serves, in a graph that a bundle does not hold."""
+    before = tfwave("colocate", captured, "--memory", "8MB", "--json").out
+    bundle = load_bundle(captured)
+    events = bundle.steps[0].dev_stats[0].node_stats
+    events.add(node_name="TfwaveStep_G12", all_start_micros=events[0].all_start_micros)
+    save_bundle(bundle, captured.with_name("marked") / "captured")
+    ran = tfwave("colocate", captured.with_name("marked") / "captured", "--memory", "8MB", "--json")
+    assert (ran.code, ran.err, ran.out) == (0, "", before)
+
+
 def test_jobs_that_do_not_fit(tfwave: Command, captured: Path, tmp_path: Path) -> None:
     ran = tfwave("colocate", captured, "--memory", "1MB", "--plot", tmp_path / "p.svg")
     assert (ran.code, ran.err) == (1, "")

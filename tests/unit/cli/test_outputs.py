@@ -1,4 +1,4 @@
-"""No command writes over what it reads."""
+"""No command writes over what it reads, nor over what it has just written."""
 
 from pathlib import Path
 
@@ -58,6 +58,34 @@ def test_what_is_read_is_not_written_over(tfwave: Command, inputs: Path, line: s
     assert "' is, contains or lies within '" in ran.err
     assert "', which is read: choose another name" in ran.err
     assert held(inputs) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "inspect worker.pb --graphml new --dot ./new",
+        "simulate bundle --trace new.json --timeline new.json",
+        "colocate bundle --memory 1GB --plot new.svg -o new.svg",
+        "fit bundle --memory 1GB --plot new.svg -o new.svg",
+        "memory bundle --placement --plot new.svg -o new.svg",
+    ],
+)
+def test_two_things_are_not_written_to_one_file(tfwave: Command, inputs: Path, line: str) -> None:
+    before = held(inputs)
+    ran = tfwave(*line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert "are one file, and two are to be written: name them apart" in ran.err
+    assert held(inputs) == before
+
+
+def test_a_page_that_is_named_as_its_facts_is_told_its_ending(tfwave: Command, inputs: Path) -> None:
+    assert inputs
+    assert "its name must end in .html or .htm" in tfwave("report", "bundle", "-o", "page.md").err
+
+
+def test_what_is_thrown_away_may_be_two_things(tfwave: Command, inputs: Path) -> None:
+    assert inputs
+    assert tfwave("inspect", "worker.pb", "--graphml", "/dev/null", "--dot", "/dev/null").code == 0
 
 
 def test_a_plan_that_is_added_to_may_be_written_over(tfwave: Command, inputs: Path) -> None:

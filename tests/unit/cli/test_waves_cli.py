@@ -13,6 +13,7 @@ from tests.unit.conftest import Command
 from tests.unit.waves.test_wave_fit import chain_item
 from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.graph.load import load_graph
+from tfwave.graph.step import step_of
 from tfwave.memory.slots import room
 from tfwave.passes.text import parse_pipeline
 from tfwave.plan.io import load_plan
@@ -210,6 +211,19 @@ def test_a_graph_that_is_given_must_be_of_a_training_step(
         ran = tfwave("waves", captured, "--memory", "1GB", "--graph", tmp_path / name, "--fetch", "c")
         assert (ran.code, ran.out) == (2, "")
         assert says in ran.err
+
+
+def test_a_graph_that_is_given_must_have_the_captured_step(tfwave: Command, tmp_path: Path) -> None:
+    """Names alone, such as that of the loss, do not tell; where the step of the program is known, its nodes do."""
+    captured = save_training(tmp_path / "captured")
+    own = step_of(chain_item(3)[0].graph, ["loss", "train"])
+    save_bundle(replace(load_bundle(captured), own=own), tmp_path / "known")
+    for layers, says in ((2, "has no node 'back2' (AddN)"), (3, ""), (4, "has a node 'back3' (AddN)")):
+        given = tmp_path / f"{layers}.pb"
+        given.write_bytes(chain_item(layers)[0].graph.SerializeToString())
+        ran = tfwave("waves", tmp_path / "known", "--memory", "6.8MB", "--graph", given)
+        assert (ran.code == 2, says in ran.err) == (bool(says), True)
+        assert tfwave("waves", captured, "--memory", "6.8MB", "--graph", given).code != 2
 
 
 def test_how_busy_a_step_is_must_be_known(tfwave: Command, tmp_path: Path) -> None:

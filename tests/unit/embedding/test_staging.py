@@ -252,6 +252,9 @@ def test_the_command_forecasts_and_writes_a_plan(tmp_path: Path) -> None:
     assert found
     assert f"{found.steps} steps a call, exact, repeated rows' gradients first; " in shown
     assert found.verdict in shown.replace("\n", " ")
+    own = "a worker's own take 3 times as long"
+    told = [own in CliRunner().invoke(app, [*line, "--workers", count]).output for count in ("1", "3")]
+    assert told == [False, True]
     facts = json.loads(CliRunner().invoke(app, [*line, "--json"]).output)
     assert facts["steps"]["planned"] == found.seconds
     assert facts["wire_seconds_each_way"] == pytest.approx(0.048)

@@ -118,6 +118,25 @@ def test_the_gradients_of_two_waves_are_both_backward() -> None:
     assert backward(nodes, fetches) == found
 
 
+def test_a_step_that_gives_metrics_alone_turns_behind_what_they_add_up() -> None:
+    """As Keras 3's: the mean loss, and another figure of the forward pass, are read behind their updates."""
+    updates: list[Node] = [(f"update_{name}", "AssignSubVariableOp", [name, f"g{name}"]) for name in "vw"]
+    metrics: list[Node] = []
+    for name, value in (("mean", "loss"), ("share", "b")):
+        metrics += [
+            (name, "VarHandleOp", []),
+            (f"{name}_before", "ReadVariableOp", [name]),
+            (f"{name}_sum", "Add", [f"{name}_before", value]),
+            (f"{name}_added", "AssignVariableOp", [name, f"{name}_sum"]),
+            (f"{name}_read", "ReadVariableOp", [name, f"^{name}_added"]),
+            (f"{name}_told", "Neg", [f"{name}_read"]),
+        ]
+    fetches = ("mean_told:0", "share_told:0", "update_v", "update_w")
+    found = backward([*FORWARD, *metrics, *GRADIENTS, *updates], fetches)
+    assert found >= BACKWARD
+    assert found.isdisjoint({"a", "b", "loss", "mean_sum", "share_sum"})
+
+
 def test_a_step_that_trains_nothing_is_refused() -> None:
     other: list[Node] = [("u", "VarHandleOp", []), ("move", "AssignSubVariableOp", ["u", "loss"])]
     with pytest.raises(PassError, match="no end of the forward pass is found"):

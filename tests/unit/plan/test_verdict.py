@@ -93,6 +93,24 @@ def test_no_step_is_shorter_than_what_a_server_has_to_do_for_all_workers() -> No
     assert seconds == [2, 2, 3]
 
 
+def test_the_bounds_of_a_makespan_are_of_the_times_that_it_is_made_of() -> None:
+    """Two servers send for 1 s each to a worker, whose card would carry either in a tenth; then that computes."""
+    build = Builder()
+    arrived = [
+        build.pair(build.const(server, name), server, WORKER)
+        for server, name in zip(SERVERS, ("v", "w"), strict=False)
+    ]
+    build.op(WORKER, "use", arrived)
+    view = GraphView.of(*build.partitions.values())
+    transfers = find_transfers(view).data
+    ops = {**dict.fromkeys(view.names, 0.0), "use": 1.0}
+    given, on_card = (by_name(view, ops, {t.node: seconds for t in transfers}) for seconds in (1.0, 0.1))
+    network = Network(given, LinkModel(0.0, 1e9), on_card=on_card)
+    found = make_plan(view, transfers, network, PlanRequest("tac")).predicted
+    assert (found.makespan_seconds, found.upper_seconds, found.lower_seconds) == (2, 3, 1)
+    assert (found.efficiency, found.ordered_seconds) == (0.5, pytest.approx(1.2))
+
+
 def test_steps_without_an_order_are_forecast_as_they_were_seen() -> None:
     """The op of 3 s needs `v`: it comes second in the one step, and first in the other."""
     build = Builder()

@@ -158,6 +158,21 @@ def test_a_capture_and_a_plan_show_the_step_as_planned(tmp_path: Path) -> None:
     assert bars["captured", planned[-1]]["begin"] < bars[SIMULATED, planned[-1]]["begin"]
 
 
+def test_a_capture_whose_transfers_were_lost_is_shown_without_what_the_plan_makes_of_it(
+    tfwave: Command, tmp_path: Path
+) -> None:
+    """As TensorFlow loses all of their events at times; its ops were traced nevertheless."""
+    save_bundle(small_bundle(lost=frozenset(SIZES)), tmp_path / "b")
+    save_plan(plan_bundle(small_bundle(), "reverse"), tmp_path / "p.json")
+    assert tfwave("report", tmp_path / "b", tmp_path / "p.json", "-o", tmp_path / "page.html").code == 0
+    found = timeline_section(read_given([tmp_path / "b", tmp_path / "p.json"]))
+    bars, _ = bars_of(found)
+    assert {mode for mode, _ in bars} == {"captured"}
+    assert found is not None
+    assert "What the plan makes of it is not known: no link is known for the channel /job:" in found.text
+    assert "give one, or trace more runs" in found.text
+
+
 def test_the_shortest_of_too_many_bars_are_left_out_and_said(tmp_path: Path) -> None:
     many = with_ops(small_bundle(), [f"op{i}" for i in range(MOST_BARS)])
     save_bundle(many, tmp_path / "b")

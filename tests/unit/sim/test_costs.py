@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,22 @@ def test_a_file_gives_costs_by_node(tmp_path: Path) -> None:
     assert [costs.op_seconds(node(view, n)) for n in ("a", "b", "recv1", "done")] == [0.5, 2, 0, 0]
     assert [costs.transfer_seconds(t) for t in transfers] == [0.25, 0]
     assert costs.source == CostSource("file", "file", "costs.json")
+
+
+def test_names_in_a_file_that_are_of_nothing_are_told_with_the_costs_and_where_one_is_missing(
+    tmp_path: Path,
+) -> None:
+    """An op's name counts nothing for a transfer, and a file of a whole graph may have more than a view."""
+    view, transfers = small_view()
+    text = json.dumps({"ops": {"a": 0.5, "server": 2}, "transfers": {"recv1": 1, "recv2": 1, "b": 1}})
+    costs = load_costs(written(tmp_path, text), view)
+    detail = "costs.json; 2 of its names are of no op or transfer here, such as 'b'"
+    assert costs.source == CostSource("file", "file", detail)
+    with pytest.raises(
+        MissingCost, match=f"node 'b'.*: give one, .* \\(costs are of {re.escape(detail)}\\)$"
+    ):
+        costs.op_seconds(node(view, "b"))
+    assert costs.transfer_seconds(transfers[0]) == 1
 
 
 @pytest.mark.parametrize(

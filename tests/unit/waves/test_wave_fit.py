@@ -1,8 +1,10 @@
 """The offset with which two waves fit into memory."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.steps import Builder
+from tests.steps import FLOAT, Builder
 from tests.unit.waves.test_tick_tock import initialised
 from tests.waves import rise_and_fall, step_of
 from tfwave.errors import PlanError
@@ -13,7 +15,7 @@ from tfwave.memory.slots import room
 from tfwave.memory.step import StepMemory, Tensor
 from tfwave.rewrite.waves.training import Training
 from tfwave.sizes import in_words
-from tfwave.waves.fit import fitting_offset, least_room, wave_peaks, wave_starts
+from tfwave.waves.fit import fitting_offset, least_room, pool_needs, wave_peaks, wave_starts
 
 
 def chain(length: int) -> tuple[Training, list[str]]:
@@ -145,3 +147,18 @@ def test_a_trace_without_the_end_of_the_forward_pass_is_refused() -> None:
     memory = traced([f"other{name}" for name in names], rise_and_fall(4, 3))
     with pytest.raises(PlanError, match="does not have 'loss', where the forward pass ends"):
         fitting_offset(training, memory, 1000)
+
+
+@pytest.mark.parametrize("op", ["Identity", "Reshape"])
+def test_gradients_count_where_the_optimizer_has_left_out_the_views_that_they_are(op: str) -> None:
+    """The program's graph hands them on through a view, and the trace has what lies under that."""
+    item, names = chain_item(2)
+    for node in [node for node in item.graph.node if node.name.startswith("update")]:
+        shape = ["loss"] if op == "Reshape" else []
+        item.graph.node.add(name=f"{node.name}/view", op=op, input=[node.input[1], *shape], attr={"T": FLOAT})
+        node.input[1] = f"{node.name}/view"
+    step = step_of([(1, 0, 0)] * len(names), 0)
+    tensors = [Tensor((f"{name}:0",), 1000 + place, place, place, None) for place, name in enumerate(names)]
+    memory = replace(traced(names, step), tensors=tuple(tensors))
+    found = pool_needs(Training.of(item, verify(item)), memory)
+    assert found.gradient_bytes == sum(1000 + names.index(name) for name in ("back0", "back1"))

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.step_stats import TRANSFER_EVENT, first_micros
+from tfwave.graph.marks import STEP_MARKER_OP
 from tfwave.proto.tensorflow_pb2 import NodeExecStats, NodeOutput, StepStats
 
 _NO_OPS = frozenset({TRANSFER_EVENT, "_SOURCE", "_SINK"})
+_MARKER = f"{STEP_MARKER_OP}_G"
+"""How the names of the nodes begin that the send hook adds, behind what a bundle holds of the graph."""
 
 Place = tuple[int, int]
 """Where a buffer lies: its address, and the number that its allocator gave it.
@@ -62,10 +65,14 @@ def device_runs(bundle: Bundle, step: int, device: str) -> list[Run]:
 
 
 def op_events(stats: StepStats, device: str) -> Iterator[NodeExecStats]:
-    """The events of a device that are runs of ops."""
+    """The events of a device that are runs of the step's ops."""
     for of_device in stats.dev_stats:
         if of_device.device == device:
-            yield from (event for event in of_device.node_stats if event.node_name not in _NO_OPS)
+            yield from (event for event in of_device.node_stats if _is_op(event.node_name))
+
+
+def _is_op(name: str) -> bool:
+    return name not in _NO_OPS and not name.startswith(_MARKER)
 
 
 def _arrivals(bundle: Bundle, step: int, device: str) -> Iterator[Run]:

@@ -9,6 +9,7 @@ from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.links import service_seconds
 from tfwave.bundle.step_stats import op_runs
 from tfwave.cost.model import WIRE_OPS
+from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel, edge_source, short_channel
 from tfwave.plan.plan import Plan
 from tfwave.planner.workers import pulling_devices
@@ -43,8 +44,12 @@ class Bar:
 def timeline_section(given: Given) -> Section | None:
     """The traced step of median length of each mode; of one capture and a plan, also what that makes of it."""
     shown = {mode: _traced_bars(bundle, given.plan) for mode, bundle in given.bundles.items()}
+    unknown = ""
     if given.plan is not None and given.plan.orders and list(shown) == [CAPTURED]:
-        shown[SIMULATED] = _simulated_bars(given.bundles[CAPTURED], given.plan)
+        try:
+            shown[SIMULATED] = _simulated_bars(given.bundles[CAPTURED], given.plan)
+        except MissingCost as error:
+            unknown = f" What the plan makes of it is not known: {error}."
     if not any(shown.values()):
         return None
     kinds = _lane_kinds(given.bundles.values())
@@ -55,7 +60,7 @@ def timeline_section(given: Given) -> Section | None:
         "timeline",
         "One step, op by op and transfer by transfer",
         f"The step of median length of each capture. {text}. Of ordered transfers the darker have the later ranks."
-        + left_out,
+        f"{left_out}{unknown}",
         _chart(kept, kinds),
         summary=_summary(shown, kinds),
     )
