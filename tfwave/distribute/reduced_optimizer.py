@@ -16,7 +16,7 @@ from tfwave.reduce.place import Place
 from tfwave.reduce.service import Coordinator
 from tfwave.reduce.told import ReduceReport
 from tfwave.reduce.update import ReduceFigures, Update
-from tfwave.runtime.reduced_gradients import apply_exchanged, apply_flat, settable_rate, size_of, told
+from tfwave.runtime.reduced_gradients import apply_exchanged, function_of_rows, settable_rate, size_of, told
 
 
 class ReducedOptimizer:
@@ -132,9 +132,10 @@ class ReducedOptimizer:
             EnforcerError: as `Member.drain`.
         """
         self.check_rate()
+        apply: Callable[[Any], None] | None = None
         for update in self._member.drain(self._state):
-            (mean,) = _means([update])
-            apply_flat(mean, self._trained, self._present, self._apply_plainly)
+            apply = apply or function_of_rows(self._trained, self._present, self._apply_plainly)
+            apply(_means([update]))
         if self._to_finalize is not None:
             self._finalize(self._to_finalize)
 

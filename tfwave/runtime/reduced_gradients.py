@@ -34,28 +34,43 @@ def apply_exchanged(
     flat = tensorflow.concat(pieces, 0)
     rows = tensorflow.numpy_function(exchange, [flat], flat.dtype, stateful=True)
     rows.set_shape([None, flat.shape[0]])
-    present = [grad is not None for grad in grads]
+    _apply_rows(rows, variables, [grad is not None for grad in grads], apply)
+
+
+def function_of_rows(
+    variables: Sequence[Any], present: Sequence[bool], apply: _Apply
+) -> Callable[[Any], None]:
+    """A function that applies rows outside of a step, to the same bits as in one.
+
+    Op by op there are others: TensorFlow rewrites the arithmetic of a graph, as a division by a constant.
+    """
+    tensorflow: Any = __import__("tensorflow")
+    flat = tensorflow.TensorSpec([None, sum(map(size_of, variables))], variables[0].dtype)
+
+    def apply_all(rows: Any) -> None:
+        _apply_rows(rows, variables, present, apply)
+
+    return tensorflow.function(apply_all, input_signature=[flat], autograph=False)
+
+
+def _apply_rows(rows: Any, variables: Sequence[Any], present: Sequence[bool], apply: _Apply) -> None:
+    """Apply each; a variable that is not `present` has no gradient."""
+    tensorflow: Any = __import__("tensorflow")
 
     def is_one_left(number: Any) -> Any:
         return number < tensorflow.shape(rows)[0]
 
     def apply_one(number: Any) -> Any:
-        apply_flat(rows[number], variables, present, apply)
+        pieces = tensorflow.split(rows[number], [size_of(each) for each in variables])
+        apply(
+            [
+                tensorflow.reshape(piece, variable.shape) if is_present else None
+                for piece, variable, is_present in zip(pieces, variables, present, strict=True)
+            ]
+        )
         return number + 1
 
     tensorflow.while_loop(is_one_left, apply_one, [tensorflow.constant(0)], parallel_iterations=1)
-
-
-def apply_flat(flat: Any, variables: Sequence[Any], present: Sequence[bool], apply: _Apply) -> None:
-    """Apply one row; a variable that is not `present` has no gradient."""
-    tensorflow: Any = __import__("tensorflow")
-    pieces = tensorflow.split(tensorflow.convert_to_tensor(flat), [size_of(each) for each in variables])
-    apply(
-        [
-            tensorflow.reshape(piece, variable.shape) if is_present else None
-            for piece, variable, is_present in zip(pieces, variables, present, strict=True)
-        ]
-    )
 
 
 def size_of(variable: Any) -> int:

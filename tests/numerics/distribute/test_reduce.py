@@ -1,5 +1,6 @@
 """`tfwave.distribute.reduce` in one process: what becomes of a custom loop, and what it refuses."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import tfwave.keras
 from tests.events import told_events
 from tests.ports import free_ports
 from tfwave.errors import EnforcerError
+from tfwave.reduce.member import Member
 
 X = np.random.default_rng(1).normal(size=(5, 8, 3)).astype("f")
 Y = X @ np.ones((3, 1), "f")
@@ -64,6 +66,38 @@ def test_one_worker_alone_trains_as_ever_and_tells_of_it(kind: Any, tmp_path: Pa
     assert not {"apply", "apply_gradients"} & vars(ours.optimizer).keys()
     assert told_events(tmp_path / "worker_0")["scalars"]["tfwave/reduces"] == [len(X)]
     assert "* **5** reduces counted" in (tmp_path / "worker_0" / "reduces.md").read_text()
+
+
+def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all sums come at the end, as those do that others make when a worker has no more batches."""
+    exchange, drain, held = Member.exchange, Member.drain, list[Any]()
+    monkeypatch.setattr(Member, "exchange", lambda member, flat: held.extend(exchange(member, flat)) or [])
+    monkeypatch.setattr(Member, "drain", lambda member, state: chain(held, drain(member, state)))
+
+
+@pytest.mark.parametrize("kind", [keras, tf_keras])
+def test_sums_that_come_at_the_end_are_applied_to_the_same_bits(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A schedule divides by a constant, of which TensorFlow makes a product in a graph."""
+
+    def trained() -> list[bytes]:
+        loop = Loop(kind)
+        variables = loop.model.trainable_variables
+        loop.optimizer = kind.optimizers.RMSprop(kind.optimizers.schedules.CosineDecay(0.1, 37))
+
+        def step(scale: Any) -> None:
+            grads = [tf.fill(variable.shape, scale) for variable in variables]
+            loop.optimizer.apply_gradients(zip(grads, variables, strict=True))
+
+        with loop.reduced(step, probes="all") as reduced:
+            for scale in np.linspace(0.3, 1.7, 9, dtype="f"):
+                reduced(scale)
+        return loop.bits()
+
+    expected = trained()
+    hold_back(monkeypatch)
+    assert trained() == expected
 
 
 def test_tf_keras_fit_trains_as_ever() -> None:
