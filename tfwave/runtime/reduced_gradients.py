@@ -68,7 +68,7 @@ def _apply_rows(rows: Any, variables: Sequence[Any], present: Sequence[bool], ap
                 for piece, variable, is_present in zip(pieces, variables, present, strict=True)
             ]
         )
-        return number + 1
+        return [number + 1]
 
     tensorflow.while_loop(is_one_left, apply_one, [tensorflow.constant(0)], parallel_iterations=1)
 

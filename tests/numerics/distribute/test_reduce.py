@@ -100,6 +100,20 @@ def test_sums_that_come_at_the_end_are_applied_to_the_same_bits(
     assert trained() == expected
 
 
+def test_functions_that_run_eagerly_train_as_ever() -> None:
+    """As they do while somebody looks for a fault in a step."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        ours, theirs = Loop(keras), Loop(keras)
+        with ours.reduced(probes="all") as reduced:
+            for x, y in zip(X, Y, strict=True):
+                reduced(x, y)
+                theirs.step(x, y)
+        assert ours.bits() == theirs.bits()
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
 def test_tf_keras_fit_trains_as_ever() -> None:
     rows, targets = X.reshape(-1, 3), Y.reshape(-1, 1)
 
