@@ -67,7 +67,7 @@ class ReducedOptimizer:
         self._plain = getattr(optimizer, self._seam)
         self._finalize: Callable[[Any], None] = optimizer.finalize_variable_values
         self._to_finalize: Any = None
-        self._has_exchanged = False
+        self._has_applied = False
         self._drifts = options.probes != "all" and options.workers > 1
         self._rate: float | None = None
         self._report = None if report_dir is None else ReduceReport(report_dir, options)
@@ -102,7 +102,7 @@ class ReducedOptimizer:
         """
         with told(lambda: self._member.failure):
             result = function(*args, **kwargs)
-        if not self._has_exchanged:
+        if not self._has_applied:
             raise EnforcerError(
                 f"the step has not called {self._seam} of the optimizer that reduces, so nothing was reduced: a "
                 "tf.function within it that was called before keeps what it was traced with, make it anew"
@@ -186,6 +186,7 @@ class ReducedOptimizer:
         """In the place of Keras's `apply`."""
         if trainable_variables is not None:
             self._check(trainable_variables)
+        self._has_applied = True  # or will, where the step does so at times
         self._present = [grad is not None for grad in grads]
         apply_exchanged(grads, self._trained, self._exchange, self._apply_plainly)
 
@@ -207,7 +208,6 @@ class ReducedOptimizer:
             self._plain(zip(grads, self._trained, strict=True))
 
     def _exchange(self, flat: Any) -> Any:
-        self._has_exchanged = True
         updates = self._member.exchange(np.array(flat))
         return _means(updates) if updates else flat[:0].reshape(0, len(flat))
 

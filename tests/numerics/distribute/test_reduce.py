@@ -1,5 +1,6 @@
 """`tfwave.distribute.reduce` in one process: what becomes of a custom loop, and what it refuses."""
 
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,25 @@ def test_what_was_traced_before_is_not_passed_over() -> None:
         loop.reduced(lambda *batch: inner(*batch)[None]) as reduced,
     ):
         reduced(X[0], Y[0])
+
+
+def test_a_step_may_apply_now_and_then() -> None:
+    """As one that adds up the gradients of several batches does."""
+
+    def trained(reduce: bool) -> list[bytes]:
+        loop, batches = Loop(keras), tf.Variable(0)
+        loop.optimizer.build(loop.model.trainable_variables)
+
+        def step(x: Any, y: Any) -> None:
+            if batches.assign_add(1) % 2 == 0:
+                loop.step(x, y)
+
+        with loop.reduced(step, probes="all") if reduce else nullcontext(tf.function(step)) as made:
+            for x, y in zip(X, Y, strict=True):
+                made(x, y)
+        return loop.bits()
+
+    assert trained(reduce=True) == trained(reduce=False)
 
 
 def test_gradients_of_other_variables_are_refused() -> None:
