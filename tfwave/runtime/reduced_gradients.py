@@ -85,9 +85,10 @@ def settable_rate(optimizer: Any) -> float | None:
 
 
 def as_function(step: Callable[..., Any]) -> Any:
-    """A `tf.function` of a Python function, or of that of a `tf.function`, that was never traced."""
+    """A `tf.function` of a Python function, or of a `tf.function`'s and its signature, that was never traced."""
     tensorflow: Any = __import__("tensorflow")
-    return tensorflow.function(getattr(step, "python_function", step))
+    signature = getattr(step, "input_signature", None)
+    return tensorflow.function(getattr(step, "python_function", step), input_signature=signature)
 
 
 @contextmanager

@@ -150,7 +150,7 @@ def test_a_step_may_apply_now_and_then() -> None:
     """As one that adds up the gradients of several batches does."""
 
     def trained(reduce: bool) -> list[bytes]:
-        loop, batches = Loop(keras), tf.Variable(0)
+        loop, batches = Loop(keras), tf.Variable(tf.constant(0))
         loop.optimizer.build(loop.model.trainable_variables)
 
         def step(x: Any, y: Any) -> None:
@@ -190,6 +190,29 @@ def test_an_optimizer_that_scales_its_loss_is_refused(kind: Any, scaling: Any) -
     loop.optimizer = scaling(loop.optimizer)
     with pytest.raises(EnforcerError, match="each process by another factor"), loop.reduced():
         pass
+
+
+SIGNATURE = [tf.TensorSpec([None, 3]), tf.TensorSpec([None, 1])]
+
+
+class Signed(Loop):
+    traces = 0
+
+    @tf.function(input_signature=SIGNATURE)
+    def signed_step(self, x: Any, y: Any) -> Any:
+        self.traces += 1
+        return self.step(x, y)
+
+
+def test_a_step_keeps_its_signature() -> None:
+    """Batches of any length have one trace, and other numbers become those of the signature."""
+    ours, theirs = Signed(keras), Signed(keras)
+    with ours.reduced(ours.signed_step, probes="all") as reduced:
+        for count in (8, 5, 2):
+            batch = X[0, :count].astype("d"), Y[0, :count]
+            assert float(reduced(*batch)) == float(theirs.signed_step(*batch))
+    assert ours.bits() == theirs.bits()
+    assert ours.traces == 1
 
 
 def test_steps_are_made_within_the_context() -> None:
