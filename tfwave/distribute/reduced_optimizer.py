@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -161,7 +161,7 @@ class ReducedOptimizer:
         return Member(options, sum(map(size_of, self._trained)), dtype, layout, record)
 
     def _variables(self) -> list[Any]:
-        return [*self._state_variables, *self._optimizer.variables]
+        return [*self._state_variables, *_variables_of(self._optimizer)]
 
     def _state(self) -> bytes:
         return b"".join(np.asarray(variable).tobytes() for variable in self._variables())
@@ -219,6 +219,13 @@ def _check_kind(optimizer: Any) -> None:
             f"{name} is a legacy optimizer of tf_keras, whose variables are not known beforehand: take "
             f"tf_keras.optimizers.{name}"
         )
+
+
+def _variables_of(optimizer: Any) -> list[Any]:
+    """Those that it lists, and those that it only holds: in tf_keras the learning rate, and Nadam's product."""
+    kept = cast("dict[str, Any]", vars(optimizer))
+    held = [kept[name] for name in sorted(kept) if callable(getattr(kept[name], "assign", None))]
+    return list({id(each): each for each in (*optimizer.variables, *held)}.values())
 
 
 def _dtype_of(variables: Sequence[Any]) -> str:

@@ -27,7 +27,7 @@ class Weight(np.ndarray[Any, np.dtype[np.float32]]):
 
 
 class Optimizer:
-    """As Keras 3 makes them."""
+    """As Keras 3 makes them, but that the learning rate is none of the variables, as in tf_keras."""
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
@@ -92,6 +92,26 @@ def test_who_is_interrupted_while_it_leaves_has_its_optimizer_back(
     with pytest.raises(KeyboardInterrupt):
         reduced.close()
     assert vars(optimizer).keys() == {"variables", "finalized", "_learning_rate"}
+
+
+def test_all_begin_with_the_learning_rate_of_the_first() -> None:
+    """Its checkpoint may have another one than the program says."""
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+
+    def rate(rank: int) -> float:
+        place, optimizer = Place.given(workers, rank), Optimizer()
+        optimizer._learning_rate.assign(rank + 1)
+        weights, options = [np.zeros(2, np.float32).view(Weight)], place.options(patience=60.0)
+        reduced = ReducedOptimizer(optimizer, weights, (), place, options)
+        try:
+            reduced.join()
+            reduced.drain()
+        finally:
+            reduced.close()
+        return float(optimizer._learning_rate)
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(rate, range(2))) == [1, 1]
 
 
 @pytest.mark.parametrize("probes", [2, "all"])
