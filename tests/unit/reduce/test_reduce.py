@@ -373,10 +373,13 @@ def test_an_address_in_use() -> None:
     [
         ({"rank": 2}, "rank 2"),
         ({"probes": 0}, "probes=0"),
+        ({"probes": "any"}, "probes='any': give a number from 1, or 'all'"),
+        ({"probes": 1.5}, "probes=1.5"),
         ({"local": "mean"}, "local='mean'"),
         ({"staleness": 0}, "staleness=0"),
         ({"deadline": 0.0}, "deadline=0"),
         ({"patience": float("inf")}, "patience=inf"),
+        ({"patience": "300"}, "patience='300': give seconds"),
     ],
 )
 def test_options_out_of_range(wrong: dict[str, Any], said: str) -> None:
@@ -404,8 +407,16 @@ class TestPlace:
             Place.of_tf_config()
 
     @pytest.mark.parametrize(
-        ("workers", "rank", "said"), [(["a:1"], None, "rank=None"), (["a:1"], 1, "rank=1"), (["a"], 0, "'a'")]
+        ("workers", "rank", "said"),
+        [
+            (["a:1"], None, "rank=None"),
+            (["a:1"], 1, "rank=1"),
+            (["a:1"], "0", "rank='0' is none of 1 workers: give a number"),  # of the environment
+            (["a"], 0, "'a'"),
+            (2, 0, "workers=2 is no list"),
+            ("a:1", 0, "workers='a:1' is no list"),
+        ],
     )
-    def test_what_is_no_place(self, workers: list[str], rank: int | None, said: str) -> None:
+    def test_what_is_no_place(self, workers: Any, rank: Any, said: str) -> None:
         with pytest.raises(EnforcerError, match=said):
             Place.given(workers, rank)
