@@ -47,9 +47,9 @@ class ReducedOptimizer:
             report_dir: where to leave what is known of the reduces; None: nowhere.
 
         Raises:
-            EnforcerError: no port is free, or an address or credential is not as it should be; the variables
-                are of several types, or of one that is not summed; or the optimizer scales its loss, or is a
-                legacy one.
+            EnforcerError: no port is free, or an address or credential is not as it should be; there are no
+                variables, or of several types, or of one that is not summed; or the optimizer scales its loss, or
+                is a legacy one.
         """
         dtype = _dtype_of(variables)
         _check_kind(optimizer)
@@ -229,6 +229,10 @@ def _variables_of(optimizer: Any) -> list[Any]:
 
 
 def _dtype_of(variables: Sequence[Any]) -> str:
+    if not variables:
+        raise EnforcerError(
+            "there are no variables to train: a model has none before it was called on a batch"
+        )
     kinds = sorted({np.asarray(variable).dtype.name for variable in variables})
     if len(kinds) != 1:
         raise EnforcerError(

@@ -44,7 +44,7 @@ class Optimizer:
         self.finalized.append(var_list)
 
 
-Alone = Callable[[Any], ReducedOptimizer]
+Alone = Callable[..., ReducedOptimizer]
 
 
 @pytest.fixture
@@ -52,10 +52,11 @@ def alone() -> Iterator[Alone]:
     """Has an optimizer reduce, of the only worker, and leave at the end."""
     with ExitStack() as left:
 
-        def make(optimizer: Any) -> ReducedOptimizer:
+        def make(optimizer: Any, weights: int = 1) -> ReducedOptimizer:
             place = Place.given([f"127.0.0.1:{free_ports(1)[0]}"], 0)
             options = place.options(patience=60.0)
-            reduced = ReducedOptimizer(optimizer, [np.zeros(2, np.float32).view(Weight)], (), place, options)
+            variables = [np.zeros(2, np.float32).view(Weight)] * weights
+            reduced = ReducedOptimizer(optimizer, variables, (), place, options)
             left.callback(reduced.close)
             return reduced
 
@@ -177,6 +178,11 @@ def test_a_legacy_optimizer_is_refused(alone: Alone) -> None:
 
     with pytest.raises(EnforcerError, match=r"a legacy optimizer .*: take tf_keras\.optimizers\.SGD"):
         alone(SGD())
+
+
+def test_a_model_that_was_never_called_is_refused(alone: Alone) -> None:
+    with pytest.raises(EnforcerError, match="a model has none before it was called"):
+        alone(Optimizer(), weights=0)
 
 
 def test_tf_keras_tells_the_callback_of_batches() -> None:
