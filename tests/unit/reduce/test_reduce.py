@@ -27,6 +27,7 @@ from tfwave.reduce.record import ReduceRecord
 from tfwave.reduce.ring import Ring, RingBroken
 from tfwave.reduce.rules import PROBE_SECONDS, RECENT, Pace, departure
 from tfwave.reduce.service import Coordinator
+from tfwave.runtime.control.address import split_address
 from tfwave.runtime.control.credentials import Credentials
 
 LIMIT = 60
@@ -165,6 +166,27 @@ def test_who_does_not_know_the_key_is_not_taken_for_a_neighbour() -> None:
         right.sendall(b"!")
         with arrivals.take(key, LIMIT, lambda: False) as left:
             assert left.recv(1) == b"!"
+    arrivals.close()
+
+
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["::1", "fd00::7", "worker-1.job"])
+def test_neighbours_come_by_ipv6(host: str) -> None:
+    """To an address of the network, or a name, those of IPv4 come, too."""
+    arrivals, key = Arrivals(host), b"k" * KEY_BYTES
+    assert split_address(arrivals.address)[0] == host
+    port = arrivals.address.rpartition(":")[2]
+    for reached in ("[::1]", "127.0.0.1")[: 1 if host == "::1" else 2]:
+        with call(f"{reached}:{port}", key, LIMIT), arrivals.take(key, LIMIT, lambda: False):
+            pass
     arrivals.close()
 
 
