@@ -4,6 +4,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from tfwave.reduce.place import Place
 from tfwave.reduce.service import Coordinator
 from tfwave.reduce.told import ReduceReport
 from tfwave.reduce.update import ReduceFigures, Update
+from tfwave.runtime.interrupts import Interrupts
 from tfwave.runtime.reduced_gradients import apply_exchanged, function_of_rows, settable_rate, size_of, told
 
 
@@ -75,6 +77,8 @@ class ReducedOptimizer:
             if place.is_coordinator:
                 stack.enter_context(Coordinator(place.listen, options.credentials, once=True))
             self._member = stack.enter_context(self._make_member(options, dtype))
+            self._interrupts = Interrupts(partial(self._member.hurry, hurried=True))
+            stack.callback(self._interrupts.close)
             self._open = stack.pop_all()
 
     @property
@@ -97,10 +101,13 @@ class ReducedOptimizer:
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function in which the optimizer applies; what ends the reduces is raised as it is.
 
+        Who presses Ctrl-C does not wait for the other workers: what they make of the gradient comes later.
+
         Raises:
             EnforcerError: this member is out, or the coordinator is gone; or no gradient came to the optimizer.
         """
-        with told(lambda: self._member.failure):
+        self._member.hurry(hurried=False)
+        with told(lambda: self._member.failure), self._interrupts.heard():
             result = function(*args, **kwargs)
         if not self._has_applied:
             raise EnforcerError(

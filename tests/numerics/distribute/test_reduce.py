@@ -1,5 +1,11 @@
 """`tfwave.distribute.reduce` in one process: what becomes of a custom loop, and what it refuses."""
 
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
@@ -213,6 +219,48 @@ def test_a_step_keeps_its_signature() -> None:
             assert float(reduced(*batch)) == float(theirs.signed_step(*batch))
     assert ours.bits() == theirs.bits()
     assert ours.traces == 1
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process in the background may have been started to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_who_is_interrupted_does_not_wait_for_the_others() -> None:
+    """The other one never gives a gradient, and would be left behind after `patience` only."""
+    ours, theirs = Loop(keras), Loop(keras)
+    interrupted = threading.Event()
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+
+    def joined(loop: Loop, rank: int) -> tfwave.distribute.Reduced:
+        variables = loop.model.trainable_variables
+        return tfwave.distribute.reduce(
+            loop.step, loop.optimizer, variables, probes="all", workers=workers, rank=rank, patience=20
+        )
+
+    def idle() -> None:
+        with joined(theirs, 1):
+            assert interrupted.wait(60)
+
+    def interrupt(member: Member) -> None:
+        while not member._held.waiting:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(2) as threads:
+        other = threads.submit(idle)
+        with joined(ours, 0) as reduced:
+            threads.submit(interrupt, reduced._joined()._member)
+            with pytest.raises(KeyboardInterrupt):
+                reduced(X[0], Y[0])
+            assert not reduced.figures.reduces
+            interrupted.set()
+        other.result(60)
+    assert ours.bits() == theirs.bits()
 
 
 def test_steps_are_made_within_the_context() -> None:
