@@ -124,6 +124,19 @@ def test_mixed_float16_is_refused_unless_the_loss_is_not_scaled() -> None:
         assert ours.tobytes() == theirs.tobytes()
 
 
+def test_mixed_float16_of_tf_keras_is_refused_with_another_way_out() -> None:
+    """It scales the loss whatever `compile` is told."""
+    before = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        made = tf_keras.Sequential([tf_keras.Input((3,)), tf_keras.layers.Dense(1)])
+        made.compile("sgd", "mse")
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
+    with pytest.raises(TfwaveError, match=r"scales its loss, .*: take mixed_bfloat16"):
+        made.fit(X, Y, verbose=0, callbacks=[callback()])
+
+
 def test_a_model_of_a_strategy_is_refused() -> None:
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
         made = model()
