@@ -18,7 +18,14 @@ from tfwave.reduce.service import Coordinator
 from tfwave.reduce.told import ReduceReport
 from tfwave.reduce.update import ReduceFigures, Update
 from tfwave.runtime.interrupts import Interrupts
-from tfwave.runtime.reduced_gradients import apply_exchanged, function_of_rows, settable_rate, size_of, told
+from tfwave.runtime.reduced_gradients import (
+    Kind,
+    apply_exchanged,
+    function_of_rows,
+    settable_rate,
+    size_of,
+    told,
+)
 
 
 class ReducedOptimizer:
@@ -64,7 +71,7 @@ class ReducedOptimizer:
         self._optimizer = optimizer
         self._trained = list(variables)
         self._state_variables = list({id(each): each for each in (*state, *variables)}.values())
-        self._present = [True] * len(self._trained)
+        self._kinds = [Kind.DENSE] * len(self._trained)
         self._seam = "apply" if hasattr(optimizer, "apply") else "apply_gradients"
         self._plain = getattr(optimizer, self._seam)
         self._finalize: Callable[[Any], None] = optimizer.finalize_variable_values
@@ -141,7 +148,7 @@ class ReducedOptimizer:
         self.check_rate()
         apply: Callable[[Any], None] | None = None
         for update in self._member.drain(self._state):
-            apply = apply or function_of_rows(self._trained, self._present, self._apply_plainly)
+            apply = apply or function_of_rows(self._trained, self._kinds, self._apply_plainly)
             apply(_means([update]))
         if self._to_finalize is not None:
             self._finalize(self._to_finalize)
@@ -194,7 +201,7 @@ class ReducedOptimizer:
         if trainable_variables is not None:
             self._check(trainable_variables)
         self._has_applied = True  # or will, where the step does so at times
-        self._present = [grad is not None for grad in grads]
+        self._kinds = list(map(Kind.of, grads))
         apply_exchanged(grads, self._trained, self._exchange, self._apply_plainly)
 
     def _finalize_later(self, var_list: Any) -> None:

@@ -339,7 +339,9 @@ class Member:
             given = self._held.take(go.version)
             self.figures.dropped = self._held.dropped
             self._changed.notify_all()
-        values = np.zeros(self._size, self._dtype) if given is None else given
+        values = (
+            np.full(self._size, -0.0, self._dtype) if given is None else given
+        )  # a sum's bits stay with any
         total: Vector | None = None
         try:
             if self._ring is not None and not self._is_broken():

@@ -292,6 +292,20 @@ class TestMembers:
         with Coordinator() as coordinator:
             assert together(work, 2) == [None, b"0" * 5_000_000]
 
+    def test_who_gives_nothing_changes_no_bit(self) -> None:
+        """A sum of -0.0 alone is one: that is how a row says that nobody looked it up."""
+        given = np.array([-0.0, 0.0, 3.0], np.float32)
+
+        def work(rank: int) -> bytes:
+            with Member(options(rank, coordinator.address, probes="all"), 3) as member:
+                member.join(b"")
+                found = [] if rank else member.exchange(given)
+                (update,) = [*found, *member.drain(bytes)]
+                return update.values.tobytes()
+
+        with Coordinator() as coordinator:
+            assert together(work, 2) == [given.tobytes()] * 2
+
     def test_members_of_different_programs_do_not_reduce(self) -> None:
         with Coordinator() as coordinator, Member(options(0, coordinator.address, workers=1), 1) as first:
             first.join(b"")
