@@ -190,9 +190,11 @@ class ReducedOptimizer:
             variable.assign(here.reshape(value.shape))
             start += value.nbytes
 
-    def _apply_pairs(self, grads_and_vars: Iterable[tuple[Any, Any]], name: str | None = None) -> Any:
-        """In the place of tf_keras's `apply_gradients`."""
-        del name
+    def _apply_pairs(
+        self, grads_and_vars: Iterable[tuple[Any, Any]], name: str | None = None, **aggregation: Any
+    ) -> Any:
+        """In the place of tf_keras's `apply_gradients`; outside of strategies it aggregates nothing."""
+        del name, aggregation
         self._apply(*zip(*grads_and_vars, strict=True))
         return self._optimizer.iterations
 

@@ -107,6 +107,19 @@ def test_sums_that_come_at_the_end_are_applied_to_the_same_bits(
     assert trained() == expected
 
 
+def test_tf_keras_may_be_told_to_aggregate_nothing() -> None:
+    loop = Loop(tf_keras)
+    variables = loop.model.trainable_variables
+
+    def step() -> None:
+        ones = [(tf.ones_like(each), each) for each in variables]
+        loop.optimizer.apply_gradients(ones, skip_gradients_aggregation=True)
+
+    with loop.reduced(step, probes="all") as reduced:
+        reduced()
+        assert reduced.figures.reduces == 1
+
+
 def test_functions_that_run_eagerly_train_as_ever() -> None:
     """As they do while somebody looks for a fault in a step."""
     tf.config.run_functions_eagerly(True)
