@@ -21,7 +21,7 @@ from tfwave.stragglers.forecast import (
     judge,
     ring_seconds,
 )
-from tfwave.stragglers.times import load_times
+from tfwave.stragglers.times import load_times, those_of
 
 PROBES = (1, 2, 4)
 MOST_WORKERS = 1000
@@ -61,8 +61,8 @@ def stragglers_command(  # noqa: PLR0913, PLR0917
       tfwave stragglers times.json --workers 8 --workers 100 --gradients 64MB --bandwidth 1gbit --json
     """
     measured = load_times(times)
-    terms = choose_terms(measured)
     counts = workers or [min(len(measured), MOST_WORKERS)]
+    terms = choose_terms(those_of(measured, max(counts)))
     link = LinkModel(parse_latency(latency), parse_bandwidth(bandwidth))
     carried, over = (parse_size(gradients), link) if gradients else (0, UNLIMITED)
     reduce_seconds = partial(ring_seconds, gradients=carried, link=over)

@@ -128,7 +128,8 @@ def reduce(
     those of a `fit`: all begin with the first worker's variables, and end with the same bits.
 
     Args:
-        step: a Python function, or a `tf.function`, whose Python function is taken; it becomes a `tf.function`.
+        step: a Python function, or a `tf.function`, whose Python function and `input_signature` are taken; it
+            becomes a `tf.function`.
         optimizer: of Keras 3 or tf_keras; none that scales its loss, as each process would by another factor.
         variables: those that the step applies gradients of, in that order, of one float type.
         state: further variables that are to begin with the first worker's values, such as statistics of

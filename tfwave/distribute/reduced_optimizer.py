@@ -4,8 +4,9 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +17,15 @@ from tfwave.reduce.place import Place
 from tfwave.reduce.service import Coordinator
 from tfwave.reduce.told import ReduceReport
 from tfwave.reduce.update import ReduceFigures, Update
-from tfwave.runtime.reduced_gradients import apply_exchanged, apply_flat, settable_rate, size_of, told
+from tfwave.runtime.interrupts import Interrupts
+from tfwave.runtime.reduced_gradients import (
+    Kind,
+    apply_exchanged,
+    function_of_rows,
+    settable_rate,
+    size_of,
+    told,
+)
 
 
 class ReducedOptimizer:
@@ -47,9 +56,9 @@ class ReducedOptimizer:
             report_dir: where to leave what is known of the reduces; None: nowhere.
 
         Raises:
-            EnforcerError: no port is free, or an address or credential is not as it should be; the variables
-                are of several types, or of one that is not summed; or the optimizer scales its loss, or is a
-                legacy one.
+            EnforcerError: no port is free, or an address or credential is not as it should be; there are no
+                variables, or of several types, or of one that is not summed; or the optimizer scales its loss, or
+                is a legacy one.
         """
         dtype = _dtype_of(variables)
         _check_kind(optimizer)
@@ -62,12 +71,12 @@ class ReducedOptimizer:
         self._optimizer = optimizer
         self._trained = list(variables)
         self._state_variables = list({id(each): each for each in (*state, *variables)}.values())
-        self._present = [True] * len(self._trained)
+        self._kinds = [Kind.DENSE] * len(self._trained)
         self._seam = "apply" if hasattr(optimizer, "apply") else "apply_gradients"
         self._plain = getattr(optimizer, self._seam)
         self._finalize: Callable[[Any], None] = optimizer.finalize_variable_values
         self._to_finalize: Any = None
-        self._has_exchanged = False
+        self._has_applied = False
         self._drifts = options.probes != "all" and options.workers > 1
         self._rate: float | None = None
         self._report = None if report_dir is None else ReduceReport(report_dir, options)
@@ -75,6 +84,8 @@ class ReducedOptimizer:
             if place.is_coordinator:
                 stack.enter_context(Coordinator(place.listen, options.credentials, once=True))
             self._member = stack.enter_context(self._make_member(options, dtype))
+            self._interrupts = Interrupts(partial(self._member.hurry, hurried=True))
+            stack.callback(self._interrupts.close)
             self._open = stack.pop_all()
 
     @property
@@ -97,12 +108,15 @@ class ReducedOptimizer:
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function in which the optimizer applies; what ends the reduces is raised as it is.
 
+        Who presses Ctrl-C does not wait for the other workers: what they make of the gradient comes later.
+
         Raises:
             EnforcerError: this member is out, or the coordinator is gone; or no gradient came to the optimizer.
         """
-        with told(lambda: self._member.failure):
+        self._member.hurry(hurried=False)
+        with told(lambda: self._member.failure), self._interrupts.heard():
             result = function(*args, **kwargs)
-        if not self._has_exchanged:
+        if not self._has_applied:
             raise EnforcerError(
                 f"the step has not called {self._seam} of the optimizer that reduces, so nothing was reduced: a "
                 "tf.function within it that was called before keeps what it was traced with, make it anew"
@@ -132,9 +146,10 @@ class ReducedOptimizer:
             EnforcerError: as `Member.drain`.
         """
         self.check_rate()
+        apply: Callable[[Any], None] | None = None
         for update in self._member.drain(self._state):
-            (mean,) = _means([update])
-            apply_flat(mean, self._trained, self._present, self._apply_plainly)
+            apply = apply or function_of_rows(self._trained, self._kinds, self._apply_plainly)
+            apply(_means([update]))
         if self._to_finalize is not None:
             self._finalize(self._to_finalize)
 
@@ -160,7 +175,7 @@ class ReducedOptimizer:
         return Member(options, sum(map(size_of, self._trained)), dtype, layout, record)
 
     def _variables(self) -> list[Any]:
-        return [*self._state_variables, *self._optimizer.variables]
+        return [*self._state_variables, *_variables_of(self._optimizer)]
 
     def _state(self) -> bytes:
         return b"".join(np.asarray(variable).tobytes() for variable in self._variables())
@@ -175,9 +190,11 @@ class ReducedOptimizer:
             variable.assign(here.reshape(value.shape))
             start += value.nbytes
 
-    def _apply_pairs(self, grads_and_vars: Iterable[tuple[Any, Any]], name: str | None = None) -> Any:
-        """In the place of tf_keras's `apply_gradients`."""
-        del name
+    def _apply_pairs(
+        self, grads_and_vars: Iterable[tuple[Any, Any]], name: str | None = None, **aggregation: Any
+    ) -> Any:
+        """In the place of tf_keras's `apply_gradients`; outside of strategies it aggregates nothing."""
+        del name, aggregation
         self._apply(*zip(*grads_and_vars, strict=True))
         return self._optimizer.iterations
 
@@ -185,7 +202,8 @@ class ReducedOptimizer:
         """In the place of Keras's `apply`."""
         if trainable_variables is not None:
             self._check(trainable_variables)
-        self._present = [grad is not None for grad in grads]
+        self._has_applied = True  # or will, where the step does so at times
+        self._kinds = list(map(Kind.of, grads))
         apply_exchanged(grads, self._trained, self._exchange, self._apply_plainly)
 
     def _finalize_later(self, var_list: Any) -> None:
@@ -206,7 +224,6 @@ class ReducedOptimizer:
             self._plain(zip(grads, self._trained, strict=True))
 
     def _exchange(self, flat: Any) -> Any:
-        self._has_exchanged = True
         updates = self._member.exchange(np.array(flat))
         return _means(updates) if updates else flat[:0].reshape(0, len(flat))
 
@@ -220,7 +237,18 @@ def _check_kind(optimizer: Any) -> None:
         )
 
 
+def _variables_of(optimizer: Any) -> list[Any]:
+    """Those that it lists, and those that it only holds: in tf_keras the learning rate, and Nadam's product."""
+    kept = cast("dict[str, Any]", vars(optimizer))
+    held = [kept[name] for name in sorted(kept) if callable(getattr(kept[name], "assign", None))]
+    return list({id(each): each for each in (*optimizer.variables, *held)}.values())
+
+
 def _dtype_of(variables: Sequence[Any]) -> str:
+    if not variables:
+        raise EnforcerError(
+            "there are no variables to train: a model has none before it was called on a batch"
+        )
     kinds = sorted({np.asarray(variable).dtype.name for variable in variables})
     if len(kinds) != 1:
         raise EnforcerError(

@@ -16,10 +16,14 @@ def check_reduced(model: Any) -> None:
     Raises:
         TfwaveError: names what is at fault.
     """
-    if not any(kind.__module__.startswith("tf_keras") for kind in type(model).__mro__):
+    if not _is_of_tf_keras(model):
         check_keras(model)
     for fault in _faults(model):
         raise TfwaveError(f"the model '{model.name}' {fault}")
+
+
+def _is_of_tf_keras(model: Any) -> bool:
+    return any(kind.__module__.startswith("tf_keras") for kind in type(model).__mro__)
 
 
 def _faults(model: Any) -> Iterator[str]:
@@ -30,7 +34,8 @@ def _faults(model: Any) -> Iterator[str]:
     if model.jit_compile:
         yield "is compiled by XLA, which cannot wait for other processes: compile(jit_compile=False)"
     if len(optimizers_of(model)) > 1:
-        yield "scales its loss, each process by another factor: compile(auto_scale_loss=False)"
+        way_out = "take mixed_bfloat16" if _is_of_tf_keras(model) else "compile(auto_scale_loss=False)"
+        yield f"scales its loss, each process by another factor: {way_out}"
     if not model.trainable_variables:
         yield (
             "has no weights to train, and takes those of the first worker before its first batch: make it with an "

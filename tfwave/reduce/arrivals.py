@@ -33,8 +33,9 @@ class Arrivals:
             OSError: there is none.
         """
         self._most_waiting = most_waiting
-        self._listener = socket.create_server((host if is_loopback(host) else EVERYWHERE, port), backlog=64)
-        self.address = f"{host}:{self._listener.getsockname()[1]}"
+        self._listener = _listener(host, port)
+        own = self._listener.getsockname()[1]
+        self.address = f"[{host}]:{own}" if ":" in host else f"{host}:{own}"
         self._came: dict[bytes, socket.socket] = {}
         self._changed = threading.Condition()
         self._closed = False
@@ -102,6 +103,15 @@ class Arrivals:
                 self._came.pop(next(iter(self._came))).close()
             self._came[bytes(key)] = came
             self._changed.notify_all()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    if is_loopback(host):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=64)
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, backlog=64, dualstack_ipv6=True)
+    return socket.create_server((EVERYWHERE, port), backlog=64)
 
 
 def call(address: str, key: bytes, seconds: float) -> socket.socket:

@@ -62,7 +62,7 @@ class Member:
         self._offer: bytes | None = None
         self._state: bytes | None = None
         self._handed = 0
-        self._drained = self._has_state = self._ended = self._told_full = False
+        self._drained = self._has_state = self._ended = self._told_full = self._hurried = False
         self._failure = ""
         self._ahead = 0 if options.probes == "all" else 1
         self._resumed: float | None = None
@@ -107,8 +107,8 @@ class Member:
     def exchange(self, gradient: Vector) -> list[Update]:
         """Hand a gradient over, and take the sums that have come, oldest first; each is to be applied once.
 
-        Waits while this member holds as many gradients as it may, with "all" until its own one is in a sum. The
-        array must not change afterwards.
+        Waits while this member holds as many gradients as it may, with "all" until its own one is in a sum; not
+        after `hurry`. The array must not change afterwards.
 
         Raises:
             EnforcerError: this member is out, or the coordinator is gone.
@@ -119,11 +119,17 @@ class Member:
             self._held.waiting.append((gradient, self._handed))
             updates = self._take()  # no reduce goes that a full member waits for
             self._report(step_seconds=seconds)
-            self._changed.wait_for(lambda: self._ended or self._may_go_on())
+            self._changed.wait_for(lambda: self._ended or self._hurried or self._may_go_on())
             self._check()
             updates += self._take()
             self._resumed = time.monotonic()
         return updates
+
+    def hurry(self, *, hurried: bool) -> None:
+        """Have exchanges end without waiting, those under way too, or wait again; from any thread."""
+        with self._changed:
+            self._hurried = hurried
+            self._changed.notify_all()
 
     def serve(self, snapshot: Callable[[], bytes]) -> None:
         """Give the state to members that came late. Call it when all sums that were taken are applied."""
@@ -333,7 +339,9 @@ class Member:
             given = self._held.take(go.version)
             self.figures.dropped = self._held.dropped
             self._changed.notify_all()
-        values = np.zeros(self._size, self._dtype) if given is None else given
+        values = (
+            np.full(self._size, -0.0, self._dtype) if given is None else given
+        )  # a sum's bits stay with any
         total: Vector | None = None
         try:
             if self._ring is not None and not self._is_broken():

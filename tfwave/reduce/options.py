@@ -1,6 +1,7 @@
 """What a member is told: who it is, whom it reduces with, and how."""
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Literal, get_args
 
 from tfwave.errors import EnforcerError
@@ -52,7 +53,7 @@ class Options:
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.workers:
             raise EnforcerError(f"rank {self.rank} is none of {self.workers} workers: give 0 to workers - 1")
-        if self.probes != "all" and self.probes < 1:
+        if self.probes != "all" and not (isinstance(self.probes, Integral) and self.probes >= 1):
             raise EnforcerError(f"probes={self.probes!r}: give a number from 1, or 'all'")
         if self.local not in get_args(Local):
             raise EnforcerError(
@@ -61,5 +62,5 @@ class Options:
         if self.staleness < 1:
             raise EnforcerError(f"staleness={self.staleness} would drop all: give at least 1")
         for name, seconds in (("deadline", self.deadline), ("patience", self.patience)):
-            if not 0 < seconds <= LONGEST_SECONDS:
-                raise EnforcerError(f"{name}={seconds}: give seconds above 0, at most {LONGEST_SECONDS:g}")
+            if not (isinstance(seconds, Real) and 0 < seconds <= LONGEST_SECONDS):
+                raise EnforcerError(f"{name}={seconds!r}: give seconds above 0, at most {LONGEST_SECONDS:g}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from tfwave.errors import EnforcerError
@@ -38,11 +39,14 @@ class Place:
         """As a program says it.
 
         Raises:
-            EnforcerError: there is no rank, or it is none of the workers; or an address is malformed.
+            EnforcerError: there is no rank, or it is none of the workers; or these are no list, or an address is
+                malformed.
         """
-        if rank is None or not 0 <= rank < len(workers):
+        if isinstance(workers, str | int):
+            raise EnforcerError(f"workers={workers!r} is no list: give host:port of each worker")
+        if not (isinstance(rank, Integral) and 0 <= rank < len(workers)):
             raise EnforcerError(
-                f"rank={rank} is none of {len(workers)} workers: give 0 to {len(workers) - 1}"
+                f"rank={rank!r} is none of {len(workers)} workers: give a number from 0 to {len(workers) - 1}"
             )
         for address in workers:
             try:

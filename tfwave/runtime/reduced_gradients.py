@@ -1,13 +1,36 @@
-"""Gradients of a step as one flat array, on their way to other processes and back."""
+"""Gradients of a step as one flat array, on their way to other processes and back.
+
+Optimizers may leave rows of an embedding alone that a step did not look up. In the array such rows are -0.0: a sum
+is that only where all that is added is.
+"""
 
 import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from enum import Enum, auto
 from typing import Any
 
 import numpy as np
 
 from tfwave.errors import EnforcerError
+
+
+class Kind(Enum):
+    """What a step has as the gradient of a variable."""
+
+    NONE = auto()
+    DENSE = auto()
+    ROWS = auto()
+    """Of some rows, as `tf.IndexedSlices`."""
+
+    @classmethod
+    def of(cls, grad: Any) -> "Kind":
+        """That of a gradient, or of None."""
+        tensorflow: Any = __import__("tensorflow")
+        if grad is None:
+            return cls.NONE
+        return cls.ROWS if isinstance(grad, tensorflow.IndexedSlices) else cls.DENSE
+
 
 _Apply = Callable[[Sequence[Any]], None]
 """Takes a gradient for each variable; None: it has none."""
@@ -25,37 +48,67 @@ def apply_exchanged(
         apply: called while the graph is traced.
     """
     tensorflow: Any = __import__("tensorflow")
-    pieces = [
-        tensorflow.zeros(size_of(variable), variable.dtype)
-        if grad is None
-        else tensorflow.reshape(grad, [-1])
-        for grad, variable in zip(grads, variables, strict=True)
-    ]
+    pieces = [_flat(grad, variable) for grad, variable in zip(grads, variables, strict=True)]
     flat = tensorflow.concat(pieces, 0)
     rows = tensorflow.numpy_function(exchange, [flat], flat.dtype, stateful=True)
     rows.set_shape([None, flat.shape[0]])
-    present = [grad is not None for grad in grads]
+    _apply_rows(rows, variables, list(map(Kind.of, grads)), apply)
+
+
+def function_of_rows(variables: Sequence[Any], kinds: Sequence[Kind], apply: _Apply) -> Callable[[Any], None]:
+    """A function that applies rows outside of a step, to the same bits as in one.
+
+    Op by op there are others: TensorFlow rewrites the arithmetic of a graph, as a division by a constant.
+    """
+    tensorflow: Any = __import__("tensorflow")
+    flat = tensorflow.TensorSpec([None, sum(map(size_of, variables))], variables[0].dtype)
+
+    def apply_all(rows: Any) -> None:
+        _apply_rows(rows, variables, kinds, apply)
+
+    return tensorflow.function(apply_all, input_signature=[flat], autograph=False)
+
+
+def _apply_rows(rows: Any, variables: Sequence[Any], kinds: Sequence[Kind], apply: _Apply) -> None:
+    tensorflow: Any = __import__("tensorflow")
 
     def is_one_left(number: Any) -> Any:
         return number < tensorflow.shape(rows)[0]
 
     def apply_one(number: Any) -> Any:
-        apply_flat(rows[number], variables, present, apply)
-        return number + 1
+        pieces = tensorflow.split(rows[number], [size_of(each) for each in variables])
+        apply([_gradient(*each) for each in zip(pieces, variables, kinds, strict=True)])
+        return [number + 1]
 
     tensorflow.while_loop(is_one_left, apply_one, [tensorflow.constant(0)], parallel_iterations=1)
 
 
-def apply_flat(flat: Any, variables: Sequence[Any], present: Sequence[bool], apply: _Apply) -> None:
-    """Apply one row; a variable that is not `present` has no gradient."""
+def _flat(grad: Any, variable: Any) -> Any:
     tensorflow: Any = __import__("tensorflow")
-    pieces = tensorflow.split(tensorflow.convert_to_tensor(flat), [size_of(each) for each in variables])
-    apply(
-        [
-            tensorflow.reshape(piece, variable.shape) if is_present else None
-            for piece, variable, is_present in zip(pieces, variables, present, strict=True)
-        ]
-    )
+    if grad is None:
+        return tensorflow.zeros(size_of(variable), variable.dtype)
+    if Kind.of(grad) is Kind.DENSE:
+        return tensorflow.reshape(grad, [-1])
+    rows = variable.shape[0]
+    values = tensorflow.reshape(grad.values, [-1, size_of(variable) // rows])
+    sums = tensorflow.math.unsorted_segment_sum(values, grad.indices, rows)
+    ones = tensorflow.ones_like(grad.indices)
+    is_there = tensorflow.math.unsorted_segment_sum(ones, grad.indices, rows)[:, None] > 0
+    return tensorflow.reshape(tensorflow.where(is_there, sums, tensorflow.constant(-0.0, sums.dtype)), [-1])
+
+
+def _gradient(piece: Any, variable: Any, kind: Kind) -> Any:
+    """What `_flat` was made of, or a sum of such."""
+    tensorflow: Any = __import__("tensorflow")
+    if kind is Kind.NONE:
+        return None
+    whole = tensorflow.reshape(piece, variable.shape)
+    if kind is Kind.DENSE:
+        return whole
+    number = tensorflow.as_dtype(f"int{8 * piece.dtype.size}")  # of -0.0 the least of all
+    bits = tensorflow.bitcast(tensorflow.reshape(piece, [variable.shape[0], -1]), number)
+    indices = tensorflow.where(tensorflow.reduce_any(bits != number.min, axis=1))[:, 0]
+    return tensorflow.IndexedSlices(tensorflow.gather(whole, indices), indices, variable.shape)
 
 
 def size_of(variable: Any) -> int:
@@ -70,9 +123,10 @@ def settable_rate(optimizer: Any) -> float | None:
 
 
 def as_function(step: Callable[..., Any]) -> Any:
-    """A `tf.function` of a Python function, or of that of a `tf.function`, that was never traced."""
+    """A `tf.function` of a Python function, or of a `tf.function`'s and its signature, that was never traced."""
     tensorflow: Any = __import__("tensorflow")
-    return tensorflow.function(getattr(step, "python_function", step))
+    signature = getattr(step, "input_signature", None)
+    return tensorflow.function(getattr(step, "python_function", step), input_signature=signature)
 
 
 @contextmanager

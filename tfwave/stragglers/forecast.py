@@ -10,7 +10,7 @@ from tfwave.cost.analytic import LinkModel
 from tfwave.stragglers.groups import Groups, groupings, members
 from tfwave.stragglers.meetings import meet
 from tfwave.stragglers.simulate import Reduce, Ring, Rule
-from tfwave.stragglers.times import Times, draws, measured_of
+from tfwave.stragglers.times import Times, draws, measured_of, those_of
 
 STEPS = 100
 """Mean step times that each simulation lasts."""
@@ -128,7 +128,7 @@ def forecast(
 
     Args:
         times: The measured steps.
-        workers: How many to simulate.
+        workers: How many to simulate; if there are fewer than were measured, the first of these.
         probes: Numbers of probed workers.
         reduce_seconds: How long a reduce among so many workers takes.
         exchange_seconds: How long the parameter server needs for one group.
@@ -136,6 +136,7 @@ def forecast(
     Returns:
         A forecast for each. The same input, the same forecast.
     """
+    times = those_of(times, workers)
     terms = choose_terms(times)
     rules = {"barrier": Rule(None, 0), "all": Rule(None, terms.ahead)}
     rules |= {f"probes {q}": Rule(q, terms.ahead, terms.grace) for q in probes if q <= workers}
@@ -146,10 +147,9 @@ def forecast(
         while ring.is_under_way(until):
             ring.reduce()
         found.append(_figures(name, workers, [ring]))
-    here = {name: times[name] for name in list(times)[:workers]}
     grouped = [
         _of_groups(times, groups, workers, reduce_seconds, exchange_seconds, until)
-        for groups in groupings(here)
+        for groups in groupings(times)
     ]
     return [*found, _best(grouped)] if grouped else found
 

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,6 +45,11 @@ def _seconds(name: str, value: Any) -> tuple[float, ...]:
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and SHORTEST <= value <= LONGEST
+
+
+def those_of(times: Times, workers: int) -> Times:
+    """What so many workers go by: all that was measured, or the first ones of it."""
+    return dict(islice(times.items(), workers))
 
 
 def measured_of(times: Times, worker: int) -> tuple[float, ...]:

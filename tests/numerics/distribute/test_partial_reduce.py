@@ -19,6 +19,8 @@ from tfwave.reduce.service import Coordinator
 
 X = np.random.default_rng(1).normal(size=(40, 3)).astype("f")
 Y = X @ np.ones((3, 1), "f")
+IDS = np.concatenate([np.random.default_rng(i).permutation(30)[:24].reshape(8, 3) for i in range(5)])
+"""In each batch of 8 no number comes twice, and six do not come."""
 
 
 def callback(**rules: Any) -> PartialReduce:
@@ -58,6 +60,21 @@ def test_one_worker_alone_trains_as_ever_and_tells_of_it(dtype: str | None, tmp_
     assert "* **10** reduces counted, 0 broke\n" in text
     assert "| 0 | 9 | " in text
     assert "tfwave report of worker 0 of 1" in (tmp_path / "worker_0" / "reduces.html").read_text()
+
+
+@pytest.mark.parametrize("kind", [keras, tf_keras])
+def test_rows_that_a_step_does_not_look_up_are_left_alone_as_ever(kind: Any) -> None:
+    """Keras 3's Adam neither moves them nor lets their moments decay."""
+
+    def fitted(*callbacks: Any) -> list[bytes]:
+        kind.utils.set_random_seed(3)
+        layers = [kind.layers.Embedding(30, 4), kind.layers.Flatten(), kind.layers.Dense(1)]
+        made = kind.Sequential([kind.Input((3,), dtype="int32"), *layers])
+        made.compile(kind.optimizers.Adam(0.1), "mse")
+        made.fit(IDS, Y, 8, 2, verbose=0, shuffle=False, callbacks=list(callbacks))
+        return [np.asarray(each).tobytes() for each in (*made.weights, *made.optimizer.variables)]
+
+    assert fitted(callback(probes="all")) == fitted()
 
 
 class Failing(keras.callbacks.Callback):
@@ -122,6 +139,19 @@ def test_mixed_float16_is_refused_unless_the_loss_is_not_scaled() -> None:
     reduced = trained(alike[0], callback(probes="all"))
     for ours, theirs in zip(reduced, trained(alike[1]), strict=True):
         assert ours.tobytes() == theirs.tobytes()
+
+
+def test_mixed_float16_of_tf_keras_is_refused_with_another_way_out() -> None:
+    """It scales the loss whatever `compile` is told."""
+    before = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        made = tf_keras.Sequential([tf_keras.Input((3,)), tf_keras.layers.Dense(1)])
+        made.compile("sgd", "mse")
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
+    with pytest.raises(TfwaveError, match=r"scales its loss, .*: take mixed_bfloat16"):
+        made.fit(X, Y, verbose=0, callbacks=[callback()])
 
 
 def test_a_model_of_a_strategy_is_refused() -> None:

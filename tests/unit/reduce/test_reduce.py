@@ -27,6 +27,7 @@ from tfwave.reduce.record import ReduceRecord
 from tfwave.reduce.ring import Ring, RingBroken
 from tfwave.reduce.rules import PROBE_SECONDS, RECENT, Pace, departure
 from tfwave.reduce.service import Coordinator
+from tfwave.runtime.control.address import split_address
 from tfwave.runtime.control.credentials import Credentials
 
 LIMIT = 60
@@ -168,6 +169,27 @@ def test_who_does_not_know_the_key_is_not_taken_for_a_neighbour() -> None:
     arrivals.close()
 
 
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("host", ["::1", "fd00::7", "worker-1.job"])
+def test_neighbours_come_by_ipv6(host: str) -> None:
+    """To an address of the network, or a name, those of IPv4 come, too."""
+    arrivals, key = Arrivals(host), b"k" * KEY_BYTES
+    assert split_address(arrivals.address)[0] == host
+    port = arrivals.address.rpartition(":")[2]
+    for reached in ("[::1]", "127.0.0.1")[: 1 if host == "::1" else 2]:
+        with call(f"{reached}:{port}", key, LIMIT), arrivals.take(key, LIMIT, lambda: False):
+            pass
+    arrivals.close()
+
+
 def test_who_shows_a_key_when_nobody_listens_any_more_is_told() -> None:
     """It waited for as long as it would for one that comes late."""
     arrivals, key = Arrivals("127.0.0.1"), b"k" * KEY_BYTES
@@ -269,6 +291,20 @@ class TestMembers:
 
         with Coordinator() as coordinator:
             assert together(work, 2) == [None, b"0" * 5_000_000]
+
+    def test_who_gives_nothing_changes_no_bit(self) -> None:
+        """A sum of -0.0 alone is one: that is how a row says that nobody looked it up."""
+        given = np.array([-0.0, 0.0, 3.0], np.float32)
+
+        def work(rank: int) -> bytes:
+            with Member(options(rank, coordinator.address, probes="all"), 3) as member:
+                member.join(b"")
+                found = [] if rank else member.exchange(given)
+                (update,) = [*found, *member.drain(bytes)]
+                return update.values.tobytes()
+
+        with Coordinator() as coordinator:
+            assert together(work, 2) == [given.tobytes()] * 2
 
     def test_members_of_different_programs_do_not_reduce(self) -> None:
         with Coordinator() as coordinator, Member(options(0, coordinator.address, workers=1), 1) as first:
@@ -373,10 +409,13 @@ def test_an_address_in_use() -> None:
     [
         ({"rank": 2}, "rank 2"),
         ({"probes": 0}, "probes=0"),
+        ({"probes": "any"}, "probes='any': give a number from 1, or 'all'"),
+        ({"probes": 1.5}, "probes=1.5"),
         ({"local": "mean"}, "local='mean'"),
         ({"staleness": 0}, "staleness=0"),
         ({"deadline": 0.0}, "deadline=0"),
         ({"patience": float("inf")}, "patience=inf"),
+        ({"patience": "300"}, "patience='300': give seconds"),
     ],
 )
 def test_options_out_of_range(wrong: dict[str, Any], said: str) -> None:
@@ -404,8 +443,16 @@ class TestPlace:
             Place.of_tf_config()
 
     @pytest.mark.parametrize(
-        ("workers", "rank", "said"), [(["a:1"], None, "rank=None"), (["a:1"], 1, "rank=1"), (["a"], 0, "'a'")]
+        ("workers", "rank", "said"),
+        [
+            (["a:1"], None, "rank=None"),
+            (["a:1"], 1, "rank=1"),
+            (["a:1"], "0", "rank='0' is none of 1 workers: give a number"),  # of the environment
+            (["a"], 0, "'a'"),
+            (2, 0, "workers=2 is no list"),
+            ("a:1", 0, "workers='a:1' is no list"),
+        ],
     )
-    def test_what_is_no_place(self, workers: list[str], rank: int | None, said: str) -> None:
+    def test_what_is_no_place(self, workers: Any, rank: Any, said: str) -> None:
         with pytest.raises(EnforcerError, match=said):
             Place.given(workers, rank)

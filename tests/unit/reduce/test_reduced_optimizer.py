@@ -27,7 +27,7 @@ class Weight(np.ndarray[Any, np.dtype[np.float32]]):
 
 
 class Optimizer:
-    """As Keras 3 makes them."""
+    """As Keras 3 makes them, but that the learning rate is none of the variables, as in tf_keras."""
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
@@ -44,7 +44,7 @@ class Optimizer:
         self.finalized.append(var_list)
 
 
-Alone = Callable[[Any], ReducedOptimizer]
+Alone = Callable[..., ReducedOptimizer]
 
 
 @pytest.fixture
@@ -52,10 +52,11 @@ def alone() -> Iterator[Alone]:
     """Has an optimizer reduce, of the only worker, and leave at the end."""
     with ExitStack() as left:
 
-        def make(optimizer: Any) -> ReducedOptimizer:
+        def make(optimizer: Any, weights: int = 1) -> ReducedOptimizer:
             place = Place.given([f"127.0.0.1:{free_ports(1)[0]}"], 0)
             options = place.options(patience=60.0)
-            reduced = ReducedOptimizer(optimizer, [np.zeros(2, np.float32).view(Weight)], (), place, options)
+            variables = [np.zeros(2, np.float32).view(Weight)] * weights
+            reduced = ReducedOptimizer(optimizer, variables, (), place, options)
             left.callback(reduced.close)
             return reduced
 
@@ -92,6 +93,26 @@ def test_who_is_interrupted_while_it_leaves_has_its_optimizer_back(
     with pytest.raises(KeyboardInterrupt):
         reduced.close()
     assert vars(optimizer).keys() == {"variables", "finalized", "_learning_rate"}
+
+
+def test_all_begin_with_the_learning_rate_of_the_first() -> None:
+    """Its checkpoint may have another one than the program says."""
+    workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+
+    def rate(rank: int) -> float:
+        place, optimizer = Place.given(workers, rank), Optimizer()
+        optimizer._learning_rate.assign(rank + 1)
+        weights, options = [np.zeros(2, np.float32).view(Weight)], place.options(patience=60.0)
+        reduced = ReducedOptimizer(optimizer, weights, (), place, options)
+        try:
+            reduced.join()
+            reduced.drain()
+        finally:
+            reduced.close()
+        return float(optimizer._learning_rate)
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(rate, range(2))) == [1, 1]
 
 
 @pytest.mark.parametrize("probes", [2, "all"])
@@ -157,6 +178,11 @@ def test_a_legacy_optimizer_is_refused(alone: Alone) -> None:
 
     with pytest.raises(EnforcerError, match=r"a legacy optimizer .*: take tf_keras\.optimizers\.SGD"):
         alone(SGD())
+
+
+def test_a_model_that_was_never_called_is_refused(alone: Alone) -> None:
+    with pytest.raises(EnforcerError, match="a model has none before it was called"):
+        alone(Optimizer(), weights=0)
 
 
 def test_tf_keras_tells_the_callback_of_batches() -> None:

@@ -107,6 +107,13 @@ def test_no_more_are_probed_than_there_are() -> None:
     }
 
 
+def test_who_was_measured_and_is_not_simulated_changes_nothing() -> None:
+    alike = {"a": (0.020, 0.021), "b": (0.020, 0.0205)}
+    found = forecast({**alike, "c": (1.0,)}, 2, (1, 2), at_once)
+    assert found == forecast(alike, 2, (1, 2), at_once)
+    assert {each.joined for each in found} == {1}
+
+
 def test_a_reduce_is_paid_for_at_a_barrier_and_hidden_otherwise() -> None:
     def steady() -> list[Iterator[float]]:
         return [repeat(10.0), repeat(10.0)]
@@ -187,6 +194,13 @@ def test_the_command_prints_json(tfwave: Command, measured: Path) -> None:
     assert 2 / ended_in_turn - 2 / at_once == pytest.approx(0.02, rel=0.2)
     assert found["verdicts"][0]["workers"] == 2
     assert found["terms"] == {"grace": pytest.approx(0.0025), "ahead": 4, "stragglers": True}
+
+
+def test_the_command_shows_the_terms_of_those_that_are_simulated(tfwave: Command, tmp_path: Path) -> None:
+    path = tmp_path / "times.json"
+    path.write_text('{"a": [0.02], "b": [0.02], "c": [1]}')
+    assert "up to 1 gradients ahead: no stragglers" in tfwave("stragglers", path, "--workers", 2).out
+    assert "up to 4 gradients ahead" in tfwave("stragglers", path, "--workers", 2, "--workers", 3).out
 
 
 def test_the_command_says_where_nothing_is_gained(tfwave: Command, tmp_path: Path) -> None:
