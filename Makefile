@@ -45,7 +45,9 @@ test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes),
 	@.venv/bin/python tools/reliability.py .faults.json
 	@rm .faults.json
 
-test-long: .venv/.ready ## run the tests of large networks at their full width
+test-long: .venv/.ready ## run the tests of large networks at their full width, and fits of more steps
+	@echo '== pytest: property (fits of more random steps)'
+	@TFWAVE_TEST_SEEDS=60 $(PYTEST) tests/property/test_pooled.py -n 2
 	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all blocks and channels)'
 	@TFWAVE_TEST_SHARE=1 $(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup --no-loadscope-reorder
 

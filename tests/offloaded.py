@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tfwave.offload.fit import Fit, Policy, fit_step, least_limit
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
@@ -23,6 +24,7 @@ def whole_pieces(step: TrainingStep) -> TrainingStep:
     return TrainingStep(step.device, tuple(ops), tuple(buffers), step.resident * PIECE)
 
 
+@cache
 def whole_fit(policy: Policy, seed: int) -> tuple[TrainingStep, Fit]:
     """A random step in whole pieces, and how it fits into some more than the least."""
     rng = random.Random(seed)

@@ -1,9 +1,11 @@
 """Fits that a pool in one piece can serve."""
 
+import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 
 import pytest
 
@@ -23,7 +25,11 @@ from tfwave.offload.timed import FittedRun
 from tfwave.offload.turns import FREE_SHARE
 from tfwave.plan.fingerprint import NO_GRAPH
 
-SEEDS = range(60)
+SEEDS = sorted({*range(int(os.environ.get("TFWAVE_TEST_SEEDS", "24"))), 41})
+"""Of fits, which take a second each: `make test-long` takes 60.
+
+In 41 what holds less is faster than what waits more.
+"""
 
 Fitting = Callable[[TrainingStep, int, Policy], Fit | None]
 
@@ -41,13 +47,19 @@ def taken(fit: Fit, run: FittedRun | None = None) -> int:
     return fit.layout.step.resident + bfc_in_one_region(run_lives(fit, run or fit.forecast.run)).size
 
 
-def tried(step: TrainingStep, room: int, fitting: Fitting) -> list[Fit]:
+def tried(step: TrainingStep, room: int, fitting: Fitting) -> Iterator[Fit]:
     """With less and less held, down to all away that can be; side by side and not."""
-    found, held = list(away_fits(step)), room
+    yield from away_fits(step)
+    held = room
     while (fit := fitting(step, held, Policy.GREEDY)) is not None:
-        found += [fit, *(side_by_side(fit, most) for most in (3, 0))]
+        yield fit
+        yield from (side_by_side(fit, most) for most in (3, 0))
         held = int(min(held, fit.forecast.peak) * 0.95)
-    return [fit for fit in found if needed_bytes(fit, in_bfc) <= room]
+
+
+def is_served(fit: Fit, room: int) -> bool:
+    """Asks of a pool no more than it takes to know: filling it is slow."""
+    return all(taken <= room for taken in chain([fit.forecast.peak], in_bfc(fit)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -57,14 +69,14 @@ def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int, fitting: Fitting) 
     step = whole_pieces(random_step(rng, rng.randint(3, 14)))
     room = min(needed_bytes(fit, in_bfc) for fit in away_fits(step)) + rng.randint(-4, 30) * PIECE
     fit = fit_pool(step, room, Policy.GREEDY, in_bfc)
-    served = tried(step, room, fitting)
+    others = tried(step, room, fitting)
     if fit is None:
-        assert not served
+        assert not any(is_served(each, room) for each in others)
         return
     assert fit.forecast.peak <= room
     assert taken(fit) <= max(in_bfc(fit)) <= room
-    fastest = min((each.seconds for each in served), default=float("inf"))
-    assert fit.seconds <= fastest * 1.001  # ops that begin earlier may make others late
+    faster = [each for each in others if each.seconds * 1.001 < fit.seconds]  # ops that begin earlier may
+    assert not any(is_served(each, room) for each in faster)  # make others late
 
 
 @pytest.mark.parametrize("policy", [Policy.GREEDY, Policy.DYMEM])
@@ -85,7 +97,7 @@ def test_a_run_holds_no_more_than_promised(policy: Policy, seed: int) -> None:
 def test_what_lies_apart_counts() -> None:
     """In some steps that hold little enough in all, nothing large enough is free in one piece."""
     apart = 0
-    for seed in SEEDS:
+    for seed in range(60):
         step = whole_pieces(random_step(random.Random(seed), 12))
         apart += any(taken(fit) > fit.forecast.peak for fit in away_fits(step))
     assert apart > 5
@@ -109,15 +121,16 @@ def test_what_other_runs_take_counts() -> None:
         ran = fit.forecast.run
         chance = random.Random(0)
         runs = [ran, *(ran.raced(chance, RACED) for _ in range(RACES))]
-        assert [*in_bfc(fit)] == [taken(fit, run) for run in runs]
-        more += max(in_bfc(fit)) > taken(fit)
+        taken_most = [*in_bfc(fit)]
+        assert taken_most == [taken(fit, run) for run in runs]
+        more += max(taken_most) > taken_most[0]
     assert more > 5
 
 
 def test_what_lies_apart_is_promised() -> None:
     apart, captured = 0, captured_step(training(8))
     for seed in range(6):
-        step = whole_pieces(random_step(random.Random(seed), 12))
+        step = whole_pieces(random_step(random.Random(seed), 9))
         asked = Question(replace(captured, step=step), None, 0)
         memory = replace(asked, limit=asked.least).plan().memory
         assert memory is not None

@@ -4,6 +4,7 @@ Their exchange is in tests/cluster/embedding/test_embedding_on_workers.py.
 """
 
 import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -133,4 +134,4 @@ def _called(address: str, key: bytes) -> socket.socket:
         try:
             return call(address, key, LISTENS_SECONDS)
         except ConnectionRefusedError:
-            continue
+            time.sleep(0.01)
