@@ -25,9 +25,16 @@ def check_outputs(read: Iterable[str | Path | None], outputs: Iterable[Path | No
                 raise TfwaveError(
                     f"'{output}' is, contains or lies within '{source}', which is read: choose another name"
                 )
-    files = [output for output in outputs if output.is_file() or not output.exists()]
-    for one, other in combinations(files, 2):
+    for one, other in combinations(filter(_is_written_whole, outputs), 2):
         if real_path(one) == real_path(other):
             raise TfwaveError(
                 f"'{one}' and '{other}' are one file, and two are to be written: name them apart"
             )
+
+
+def _is_written_whole(output: Path) -> bool:
+    """Is it a file, or none yet? A device or a pipe is not. What cannot be asked is told where it is written."""
+    try:
+        return output.is_file() or not output.exists()
+    except OSError:
+        return True

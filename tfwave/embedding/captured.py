@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from tfwave.embedding.staged import staged, tables_of
 from tfwave.errors import CostError
-from tfwave.runtime.embedding.alone import served
+from tfwave.runtime.embedding.alone import own_task, served
 from tfwave.runtime.embedding.batches import drawn, prepared
 from tfwave.runtime.embedding.steps import Step, StepFunctions
 from tfwave.runtime.embedding.table import Table
@@ -65,7 +64,7 @@ def capture(
 
 
 def _check_here(tables: Mapping[str, Table]) -> None:
-    here = _task()
+    here = own_task()
     for name, table in tables.items():
         for shard in table.shards:
             if "/job:" in shard.device and not shard.device.startswith(here):
@@ -73,13 +72,6 @@ def _check_here(tables: Mapping[str, Table]) -> None:
                     f"table '{name}' lies on {shard.device}, in another process: capture with tables that are made "
                     "in this one, outside a strategy's scope"
                 )
-
-
-def _task() -> str:
-    """This process, as devices name it: of a cluster, if a strategy has joined one."""
-    tensorflow: Any = import_module("tensorflow")
-    with tensorflow.device(None):
-        return tensorflow.constant(0).device.partition("/device:")[0] + "/"
 
 
 def _seconds(run: Callable[[], Any]) -> float:

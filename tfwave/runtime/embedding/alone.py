@@ -1,4 +1,4 @@
-"""The servers' part of a step by itself."""
+"""Steps in one process: the servers' part by itself."""
 
 from importlib import import_module
 from typing import Any
@@ -21,3 +21,10 @@ def served(wire: Wire, spec: Any) -> Any:
     return tensorflow.function(
         serve, input_signature=[tensorflow.TensorSpec([None], "int32")], autograph=False
     )
+
+
+def own_task() -> str:
+    """This process, as the names of its devices begin: of a cluster, if a strategy has joined one."""
+    tensorflow: Any = import_module("tensorflow")
+    with tensorflow.device(None):
+        return tensorflow.constant(0).device.partition("device:")[0]
