@@ -29,7 +29,7 @@ test: $(VENV)/.ready ## check, and run all tests; with TF=2.20 the tests, on tha
 	@$(if $(TF),$(VENV)/bin/tfwave doctor)
 	@$(MAKE) --no-print-directory -j2 $(if $(TF),,check) test-fast
 	@echo '== pytest: numerics (TensorFlow in this process)'
-	@$(PYTEST) tests/numerics -n 2 --dist loadgroup --no-loadscope-reorder
+	@$(PYTEST) tests/numerics -n 3 --dist loadgroup --no-loadscope-reorder
 	@echo '== pytest: cluster, and faults in a short form (real TensorFlow servers on loopback)'
 	@$(PYTEST) tests/cluster tests/faults $(MEASURES:%=--ignore=%) -n 3 --dist loadfile --no-loadscope-reorder
 	@echo '== pytest: cluster (links of a set rate, one test at a time)'

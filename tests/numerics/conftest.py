@@ -17,7 +17,7 @@ LONGEST = (
     "test_fitting.py",
     "test_auto_waves.py",
 )
-"""These groups begin first, so that two processes end at about the same time."""
+"""These groups begin first, so that all processes end at about the same time."""
 
 
 @pytest.fixture(scope="session", autouse=True)
