@@ -114,16 +114,23 @@ class Call:
 
 
 def floor_seconds(batches: Sequence[BatchLoads], times: Times, links: Links, *, exact: bool) -> float:
-    """Of a call: no order of its transfers takes less. The flow shop's: each link, and the worker, by itself.
+    """Of a call: no order of its transfers takes less. The flow shop's, where each resource does all of its own.
 
-    Exact steps go round by the worker, the push and the pull of repeated rows.
+    1. Behind the last pull a batch is computed, and pushed.
+    2. Before the first push a batch is pulled, and computed; or the servers are told all rows, before any push.
+    3. The worker computes all batches behind the first pull, and before the last push. Exact steps go round by the
+       worker, the push and the pull of repeated rows.
     """
-    pulls = sum(links.seconds(load) for own in batches for load in _all_of(own))
-    pushes = sum(links.seconds(load) for own in batches for load in (own.asked, own.first, own.rest))
-    round_trips = (
-        sum(links.seconds(load) for own in batches for load in (own.first, own.late)) if exact else 0.0
+    pulls = [sum(links.seconds(load) for load in _all_of(own)) for own in batches]
+    pushes = [links.seconds(own.first) + links.seconds(own.rest) for own in batches]
+    asked = [links.seconds(own.asked) for own in batches]
+    trips = sum(links.seconds(load) for own in batches for load in (own.first, own.late)) if exact else 0.0
+    return max(
+        asked[0] + sum(pulls) + times.worker + min(pushes),
+        asked[0] + pulls[0] + times.worker + sum(pushes),
+        sum(asked) + sum(pushes),
+        asked[0] + pulls[0] + len(batches) * times.worker + trips + pushes[-1],
     )
-    return max(pulls, pushes, len(batches) * times.worker + round_trips)
 
 
 def _all_of(own: BatchLoads) -> tuple[Load, ...]:

@@ -87,7 +87,11 @@ def test_two_staged_steps_are_forecast_by_hand() -> None:
     assert found.staged(0, 0, 2, apart=False).seconds == pytest.approx(together / 2)
     stale = begun + 2 * row + work + 2 * row + 2 * server
     assert found.staged(1, 0, 2).seconds == pytest.approx(stale / 2)
-    assert found.staged(0, 0, 2).floor == pytest.approx((2 * work + 2 * row) / 2)
+    round_trip = 2 * row
+    assert found.staged(0, 0, 2).floor == pytest.approx(
+        (asked / 2 + 2 * row + 2 * work + round_trip + 2 * row) / 2
+    )
+    assert found.staged(1, 0, 2).floor == pytest.approx((asked / 2 + 2 * row + work + 4 * row) / 2)
     assert (found.repeated_share, found.wire_seconds) == (0.5, 2.0)
 
 
