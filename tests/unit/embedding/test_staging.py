@@ -95,6 +95,14 @@ def test_two_staged_steps_are_forecast_by_hand() -> None:
     assert (found.repeated_share, found.wire_seconds) == (0.5, 2.0)
 
 
+def test_before_the_first_push_a_batch_is_pulled_and_computed() -> None:
+    """A row that all batches have is kept on the worker: it comes once, with its slot, and is pushed thrice."""
+    capture = captured([whole("a", 10, 25)], [{"a": [0, 1]}, {"a": [1, 2]}, {"a": [1, 3]}], (2.0, 0.5))
+    asked, pulled, work, pushed = 0.08, 3.0, 1.5, 6.0
+    found = Forecaster(capture, Links(bandwidth=100))
+    assert found.staged(0, 10**6, 3).floor == pytest.approx((asked + pulled + work + pushed) / 3)
+
+
 def test_workers_share_the_servers() -> None:
     """One worker's link is the narrow one, of three workers that of a server."""
     times = Forecaster(small(), Links(1000, 0, 1)), Forecaster(small(), Links(1000, 0, 3))
