@@ -11,7 +11,6 @@ from tfwave.burst.costs import LayerCosts
 from tfwave.burst.network import Network
 from tfwave.cost.document import Document, read_document
 from tfwave.errors import CostError, MissingCost
-from tfwave.files import write_whole
 
 PROFILE_VERSION = 1
 
@@ -100,18 +99,9 @@ class Profile(Document):
 
 
 def read_profile(path: Path) -> Profile:
-    """A profile as `write_profile` wrote it.
+    """A profile as `Profile.write` wrote it.
 
     Raises:
         CostError: it cannot be read, or is none.
     """
     return read_document(path, Profile, "profile", PROFILE_VERSION)
-
-
-def write_profile(profile: Profile, path: Path) -> None:
-    """As JSON.
-
-    Raises:
-        TfwaveError: the place cannot be written.
-    """
-    write_whole(path, profile.model_dump_json(indent=1).encode() + b"\n")

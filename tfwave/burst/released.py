@@ -44,7 +44,7 @@ class _Row:
 
 
 def profile_at(path: Path) -> Profile:
-    """One of theirs, by its name, or one of `write_profile`.
+    """One of theirs, by its name, or one of `Profile.write`.
 
     Raises:
         CostError: it cannot be read, or is neither.

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from tfwave.burst.network import Network
-from tfwave.burst.profile import write_profile
 from tfwave.burst.released import profile_at
 from tfwave.burst.section import plan_layers
 from tfwave.cli.burst_share import Bandwidth, Latency, ProfileFile, burst_share_command
@@ -120,7 +119,7 @@ def burst_profile_command(
         repeats=repeats,
         progress=progress_console.print,
     )
-    write_profile(found, output)
+    found.write(output)
     console.print(f"{len(found.layers)} layers of '{found.model}'")
     say_written(output)
 

@@ -47,6 +47,18 @@ def open_graphs(name: str) -> Container:
     return BundleGraphs.read(path) if is_bundle(path) else open_container(name)
 
 
+def only_graph(container: Container, name: str) -> GraphItem:
+    """The graph of a container that has one.
+
+    Raises:
+        GraphError: it has several.
+    """
+    (_, item), *more = container.items()
+    if more:
+        raise GraphError(f"'{name}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
+    return item
+
+
 @dataclass(frozen=True)
 class Source:
     """A graph ready for analysis; `bundle` is set where it came from one.
@@ -75,10 +87,7 @@ def load_source(name: str, fetches: Sequence[str] | None = None) -> Source:
             raise GraphError("a capture bundle has its own fetches: leave out --fetch")
         bundle = container.bundle
         return Source(bundle.view, bundle.transfers, bundle.view, bundle)
-    (_, item), *more = container.items()
-    if more:
-        raise GraphError(f"'{name}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
-    item = with_fetches(item, fetches)
+    item = with_fetches(only_graph(container, name), fetches)
     whole = verify(item)
     view = as_it_runs(item, whole)
     return Source(view, find_transfers(view), whole)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import is_bundle
-from tfwave.cli.inputs import open_graphs
+from tfwave.cli.inputs import only_graph, open_graphs
 from tfwave.cli.job_names import job_names
 from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console
 from tfwave.cli.rewrite import CustomOps, Output
@@ -71,10 +71,7 @@ def _job(source: str, custom_ops: frozenset[str]) -> GraphItem:
         raise GraphError(
             f"'{source}' is a capture bundle, whose graphs are optimized: give the graph before that"
         )
-    (_, item), *more = open_graphs(source).items()
-    if more:
-        raise GraphError(f"'{source}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
-    item = replace(item, custom_ops=custom_ops)
+    item = replace(only_graph(open_graphs(source), source), custom_ops=custom_ops)
     try:
         verify(item)
     except GraphError as error:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import CapturedMemory
-from tfwave.cli.inputs import open_graphs
+from tfwave.cli.inputs import only_graph, open_graphs
 from tfwave.errors import BundleError, GraphError, PlanError, TfwaveError
 from tfwave.graph.flow_ops import ARG_OPS
 from tfwave.graph.item import GraphItem
@@ -78,7 +78,7 @@ def training_of(bundle: Bundle, graph: str | None, fetches: Sequence[str]) -> Tr
             that was captured.
     """
     if graph is not None:
-        item = _single(graph)
+        item = only_graph(open_graphs(graph), graph)
         _check_captured(bundle, item, graph)
         return _training(item, fetches)
     try:
@@ -92,13 +92,6 @@ def _training(item: GraphItem, fetches: Sequence[str]) -> Training:
     if not item.fetches:
         raise GraphError("nobody says what a step runs: give the loss and the train op with --fetch")
     return Training.of(item, verify(item))
-
-
-def _single(graph: str) -> GraphItem:
-    (_, item), *more = open_graphs(graph).items()
-    if more:
-        raise GraphError(f"'{graph}' holds {len(more) + 1} graphs: save one of its meta graphs by itself")
-    return item
 
 
 def _check_captured(bundle: Bundle, item: GraphItem, graph: str) -> None:

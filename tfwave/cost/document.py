@@ -1,4 +1,4 @@
-"""What was measured, from a JSON file of a version."""
+"""What was measured, as a JSON file of a version."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -6,13 +6,21 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tfwave.errors import CostError
-from tfwave.files import first_fault, read_file
+from tfwave.files import first_fault, read_file, write_whole
 
 
 class Document(BaseModel):
     """A file that says by which version of its format it was written."""
 
     version: int
+
+    def write(self, path: Path) -> None:
+        """As JSON, for `read_document`.
+
+        Raises:
+            TfwaveError: the place cannot be written.
+        """
+        write_whole(path, self.model_dump_json(indent=1).encode() + b"\n")
 
 
 DocumentT = TypeVar("DocumentT", bound=Document)

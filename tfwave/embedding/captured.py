@@ -14,7 +14,7 @@ from tfwave.runtime.embedding.alone import own_task, served
 from tfwave.runtime.embedding.batches import drawn, prepared
 from tfwave.runtime.embedding.steps import Step, StepFunctions
 from tfwave.runtime.embedding.table import Table
-from tfwave.staging.capture import Capture, CapturedBatch, CapturedTable, Part, packed, write_capture
+from tfwave.staging.capture import Capture, CapturedBatch, CapturedTable, Part, packed
 
 _LEAST_BATCHES = 2
 
@@ -59,7 +59,7 @@ def capture(
         server_seconds=min(step_seconds, *server_times[1:]),  # they are a part of it
     )
     found.check()
-    write_capture(found, Path(output))
+    found.write(Path(output))
     return found
 
 

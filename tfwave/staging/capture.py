@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tfwave.cost.document import Document, read_document
 from tfwave.errors import CostError
-from tfwave.files import write_whole
 from tfwave.plan.embeddings import COLUMNS, EmbeddingTable
 
 CAPTURE_VERSION = 1
@@ -136,7 +135,7 @@ def unpacked(text: str) -> Any:
 
 
 def read_capture(path: Path) -> Capture:
-    """A capture as `write_capture` wrote it.
+    """A capture as `Capture.write` wrote it.
 
     Raises:
         CostError: it cannot be read, or is none.
@@ -147,12 +146,3 @@ def read_capture(path: Path) -> Capture:
     except CostError as error:
         raise CostError(f"capture '{path}': {error}") from error
     return found
-
-
-def write_capture(capture: Capture, path: Path) -> None:
-    """As JSON.
-
-    Raises:
-        TfwaveError: the place cannot be written.
-    """
-    write_whole(path, capture.model_dump_json(indent=1).encode() + b"\n")

@@ -14,7 +14,7 @@ from tfwave.burst.costs import LayerCosts
 from tfwave.burst.job_limit import fastest_together
 from tfwave.burst.network import Network
 from tfwave.burst.packing import packings
-from tfwave.burst.profile import Layer, Profile, read_profile, write_profile
+from tfwave.burst.profile import Layer, Profile, read_profile
 from tfwave.burst.released import read_released
 from tfwave.burst.search import fastest
 from tfwave.burst.section import device_counts, plan_layers
@@ -125,7 +125,7 @@ def test_costs_hold_the_rules_that_the_search_needs() -> None:
 
 def test_a_profile_reads_back(tmp_path: Path) -> None:
     known = profile(layer("a"), layer("b", "a"))
-    write_profile(known, tmp_path / "p.json")
+    known.write(tmp_path / "p.json")
     assert read_profile(tmp_path / "p.json") == known
 
 
@@ -302,7 +302,7 @@ def test_branches_that_meet_before_all_do_share_the_devices_of_one() -> None:
 
 
 def test_the_command_refuses_branches_that_share_a_layer(tfwave: Command, tmp_path: Path) -> None:
-    write_profile(INTERLACED, tmp_path / "p.json")
+    INTERLACED.write(tmp_path / "p.json")
     ran = tfwave("burst", "plan", tmp_path / "p.json", "--devices", 2, "--batch", 8)
     assert (ran.code, ran.out) == (2, "")
     assert INTERLACED_SAYS in " ".join(ran.err.split())

@@ -16,7 +16,7 @@ from tests.property.burst_oracle import EDGES_OF_BLOCKS, chain, random_costs
 from tests.unit.conftest import Command
 from tfwave.burst.costs import LayerCosts
 from tfwave.burst.network import Network
-from tfwave.burst.profile import Layer, Profile, write_profile
+from tfwave.burst.profile import Layer, Profile
 from tfwave.burst.released import read_released
 from tfwave.burst.section import plan_layers
 from tfwave.burst.share import Background, operations, simulate
@@ -202,8 +202,8 @@ def test_what_cannot_be_is_refused() -> None:
 
 def test_the_command_prints_what_it_simulates(tfwave: Command, tmp_path: Path) -> None:
     plan, own, other = (tmp_path / name for name in ("plan.json", "own.json", "other.json"))
-    write_profile(profile(), own)
-    write_profile(profile(0.5), other)
+    profile().write(own)
+    profile(0.5).write(other)
     network = ("--bandwidth", "8mbit", "--latency", "1ms")
     made = ("--devices", 8, "--batch", 8, "--amplification", 2, *network)
     assert tfwave("burst", "plan", own, *made, "-o", plan).code == 0

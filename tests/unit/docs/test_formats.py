@@ -12,7 +12,7 @@ from tests.bundles import small_bundle
 from tests.pages import DOCS, text_of
 from tests.plans import plan_by_hand
 from tfwave.bundle.bundle import load_bundle, save_bundle
-from tfwave.burst.profile import Layer, Profile, read_profile, write_profile
+from tfwave.burst.profile import Layer, Profile, read_profile
 from tfwave.colocate.checkpoints import Checkpoints, Standing
 from tfwave.cost.file import load_costs
 from tfwave.demo import run as demo
@@ -70,7 +70,7 @@ def timeline(path: Path) -> Mapping[str, object]:
 def profile(path: Path) -> Mapping[str, object]:
     layer = Layer(name="a", output_bytes=4, weight_bytes=8, seconds={1: 0.5})
     made = Profile(model="tiny", layers=(layer,))
-    write_profile(made, path)
+    made.write(path)
     assert read_profile(path) == made
     assert set(Layer.model_fields) == {"name", "reads", "output_bytes", "weight_bytes", "seconds"}
     return json.loads(path.read_text())

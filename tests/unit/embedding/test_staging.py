@@ -13,7 +13,7 @@ from tests.staged import captured, whole
 from tfwave.cli.app import app
 from tfwave.errors import CostError, PlanError
 from tfwave.plan.io import load_plan
-from tfwave.staging.capture import Capture, CapturedTable, Part, packed, read_capture, write_capture
+from tfwave.staging.capture import Capture, CapturedTable, Part, packed, read_capture
 from tfwave.staging.choice import Forecaster, plan_embeddings
 from tfwave.staging.counts import Counted, Load
 from tfwave.staging.forecast import Links
@@ -244,7 +244,7 @@ def test_rows_that_a_batch_cannot_have_are_refused(rows: str) -> None:
 
 def test_the_command_forecasts_and_writes_a_plan(tmp_path: Path) -> None:
     file, plan = tmp_path / "capture.json", tmp_path / "plan.json"
-    write_capture(small(), file)
+    small().write(file)
     assert read_capture(file) == small()
     line = [
         "embeddings",
