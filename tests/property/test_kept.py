@@ -163,6 +163,7 @@ def test_memory_does_not_grow_with_the_ids_that_ever_came() -> None:
     ("make", "message"),
     [
         (lambda: Residents(0, LRU()), "at least 1, not 0 and 1"),
+        (lambda: Residents(1, LRU()).evict(-1), "-1 ids cannot keep their rows"),
         (lambda: Score(1), "decay must be between 0 and 1, not 1"),
         (lambda: Score(negative=-1), "weights must be >= 0, not 1.0 and -1"),
     ],

@@ -211,6 +211,10 @@ def _check_tables(tables: Mapping[str, Table]) -> None:
         )
     seen: dict[int, str] = {}
     for name, table in tables.items():
+        if not isinstance(table, Table):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TfwaveError(
+                f"'{name}' is of type {type(table).__name__}, and no table: give it as Table(variable, ...)"
+            )
         if table.where == "workers":
             raise TfwaveError(f"table '{name}' is on workers: pull and push its rows in a step of your own")
         for shard in table.shards:

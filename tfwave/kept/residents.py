@@ -75,7 +75,12 @@ class Residents:
         """Free the rows of all but so many ids; which these rows are, sorted. Equal ones go by their ids.
 
         `begin_anew` gets them before they are free: where it raises, all ids keep theirs.
+
+        Raises:
+            TfwaveError: fewer than none are to be kept.
         """
+        if keep < 0:
+            raise TfwaveError(f"{keep} ids cannot keep their rows: give at least 0")
         ids, rows = self.ids()
         worth = self._policy.present(self._worth[rows], self._now - self._last[rows])
         freed = np.sort(rows[np.lexsort((-ids, worth))][: max(0, len(rows) - keep)])

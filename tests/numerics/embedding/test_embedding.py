@@ -268,6 +268,11 @@ def test_other_datasets_are_refused(make: Any, message: str) -> None:
         ),
         (lambda: staged(wrong_step, {"t": small()}, steps=0), "cannot make 0 steps"),
         (lambda: staged(wrong_step, {}), "there is no table"),
+        (
+            lambda: staged(wrong_step, {"t": tf.ones([4, 2])}),
+            "'t' is of type EagerTensor, and no table: give",
+        ),
+        (lambda: SGD(keras.optimizers.schedules.CosineDecay(1, 10)), "rate must be a number, not <keras"),
         (lambda: staged(wrong_step, dict.fromkeys("ab", small())), "'a' and 'b' have the same variable"),
     ],
 )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from numbers import Real
 from typing import Any, Protocol
 
 from tfwave.errors import TfwaveError
@@ -122,5 +123,7 @@ class RowWiseAdagrad(_Accumulating):
 
 
 def _check(name: str, value: float) -> None:
+    if not isinstance(value, Real):
+        raise TfwaveError(f"{name} must be a number, not {value!r}: it stays as it is")
     if not value >= 0:
         raise TfwaveError(f"{name} must be >= 0, not {value}")

@@ -177,7 +177,7 @@ class Table:
             How many rows were freed.
 
         Raises:
-            TfwaveError: the table is not dynamic.
+            TfwaveError: the table is not dynamic, or fewer than none are to be kept.
             Exception: what `Dynamic.initial` raises, or a server. All ids keep their rows then, of which some may
                 have begun anew; another call frees them.
         """
