@@ -124,12 +124,4 @@ class PartialReduce(Hooks):
             EnforcerError: this worker is out, or the coordinator is gone.
         """
         del logs
-        is_over, steps = (
-            self._stand_in.is_over,
-            self._stand_in.steps,
-        )  # in this order: it may be taken back now
-        try:
-            if steps is not None and not is_over:
-                steps.drain()
-        finally:
-            self._stand_in.take_back()
+        self._stand_in.take_back(last=ReducedSteps.drain)

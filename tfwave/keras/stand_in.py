@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -41,18 +42,26 @@ class StandIn(Generic[Steps]):
             model.train_function = self._standing
             self._frame = FitFrame.of_caller(on_end=partial(self._take_back, self._standing))
 
-    def take_back(self) -> None:
-        """Leave the model as it was, unless its train function has become another one since."""
-        with self._lock:
-            if self._frame is not None:
-                self._frame.release()
-            try:
-                if self.steps is not None and self._on_end is not None:
-                    self._on_end(self.steps)
-            finally:
-                if self._standing is not None and self._model.train_function is self._standing:
-                    self._model.train_function = self._standing.before
-                self._frame = self.steps = self._standing = self._model = None
+    def take_back(self, last: Callable[[Steps], None] | None = None) -> None:
+        """Leave the model as it was, unless its train function has become another one since.
+
+        `last` gets what stands in before, whatever it raises; not if that was taken back already.
+        """
+        with self._lock, ExitStack() as stack:
+            stack.callback(self._leave)
+            if self.steps is not None and last is not None:
+                last(self.steps)
+
+    def _leave(self) -> None:
+        if self._frame is not None:
+            self._frame.release()
+        try:
+            if self.steps is not None and self._on_end is not None:
+                self._on_end(self.steps)
+        finally:
+            if self._standing is not None and self._model.train_function is self._standing:
+                self._model.train_function = self._standing.before
+            self._frame = self.steps = self._standing = self._model = None
 
     @property
     def is_over(self) -> bool:

@@ -1,6 +1,7 @@
 """`tfwave.keras.PartialReduce` in one process: what it refuses, what it leaves behind, and one worker alone."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,8 @@ def test_rows_that_a_step_does_not_look_up_are_left_alone_as_ever(kind: Any) -> 
 
 class Failing(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        raise RuntimeError("stop here")
+        if batch == 3:  # some reduces were counted, whoever notices the end of the fit first
+            raise RuntimeError("stop here")
 
 
 def test_a_fit_that_fails_leaves_the_model_as_it_was_and_its_page(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was_and_its_page(tmp_path: Path
     with pytest.raises(RuntimeError, match="stop here"):
         made.fit(X, Y, 8, verbose=0, callbacks=[reduce, Failing()])
     reduce.on_train_end()
-    assert "* **1** reduces counted" in (tmp_path / "worker_0" / "reduces.md").read_text()
+    assert re.search(r"\* \*\*[1-4]\*\* reduces counted", (tmp_path / "worker_0" / "reduces.md").read_text())
     assert "apply" not in vars(made.optimizer)
     made.fit(X, Y, 8, verbose=0, callbacks=[reduce])
 
