@@ -14,10 +14,10 @@ from typing import Any
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime.native import ensure_built
 from tfwave.runtime.ports import reserved_ports
+from tfwave.runtime.termination import GRACE_SECONDS, end_process
 
 START_SECONDS = 180.0
 """All servers together have so long to start, once the native library is there."""
-_GRACE_SECONDS = 5.0
 INTERRUPT_SECONDS = 30.0
 """Ctrl-C tells the programs of a job, too, and not its servers: so long they may take to save what they have."""
 _DIE_WITH_PARENT = """
@@ -136,8 +136,8 @@ class _Server:
             raise EnforcerError(f"a server ended with exit code {code}: see what it said above")
 
     def end(self) -> None:
-        _end(self._process)
-        self._thread.join(_GRACE_SECONDS)
+        end_process(self._process)
+        self._thread.join(GRACE_SECONDS)
 
     def _pass_on(self) -> None:
         """All but the line by which it is ready; once nobody takes it, the server's output is closed."""
@@ -167,7 +167,7 @@ def _process(command: Sequence[str], environment: dict[str, str]) -> Generator["
     try:
         yield process
     finally:
-        _end(process)
+        end_process(process)
 
 
 @contextmanager
@@ -185,12 +185,3 @@ def _let_end(processes: Sequence["subprocess.Popen[str]"]) -> Generator[None]:
 def _started(command: Sequence[str], environment: dict[str, str], **options: Any) -> "subprocess.Popen[str]":
     bound = [sys.executable, "-c", _DIE_WITH_PARENT, *command]
     return subprocess.Popen(bound, env=environment, text=True, errors="replace", **options)
-
-
-def _end(process: "subprocess.Popen[str]") -> None:
-    process.terminate()
-    try:
-        process.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from tfwave.runtime.backoff import Backoff, Patience
 from tfwave.runtime.beside import VARIABLE, Field, Told
+from tfwave.runtime.termination import end_process
 
 TICK_SECONDS = 1.0
-_GRACE_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
 _WATCHED = (signal.SIGCHLD, signal.SIGTERM)
 
@@ -83,7 +83,7 @@ class Restarted:
             could = min(asked - before, 2 * TICK_SECONDS) - max(0.0, waited - waited_before)
             if self._patience.hangs(self._told.get(Field.STEPS), max(0.0, could)):
                 _say("it makes no step any more, and is ended")
-                _end(process)
+                end_process(process)
         return 128 - code if code < 0 else code
 
     def _shrink(self) -> bool:
@@ -136,15 +136,6 @@ def _kills_for_memory() -> int:
     """By the kernel, of all processes so far."""
     lines = Path("/proc/vmstat").read_text().splitlines()
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _say(text: str) -> None:

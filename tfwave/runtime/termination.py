@@ -1,11 +1,15 @@
-"""SIGTERM as an orderly end: whatever is open is closed, as it is for Ctrl-C."""
+"""SIGTERM as an orderly end: of this process, in which whatever is open is closed, as for Ctrl-C, and of others."""
 
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+GRACE_SECONDS = 5.0
 
 
 @contextmanager
@@ -27,3 +31,13 @@ def exit_on_sigterm() -> Generator[None]:
 
 def _exit(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)
+
+
+def end_process(process: "subprocess.Popen[Any]") -> None:
+    """Terminate it; kill what has not ended within `GRACE_SECONDS`."""
+    process.terminate()
+    try:
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
