@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.bench.obeying import obey
+from tools.bench.obeying import obey, strategy_of
 
 MODULE = "tools.bench.embeddings.drift_chief"
 _CALLS = 8
@@ -32,10 +32,7 @@ class Chief:
 
         from tfwave.embedding import Adagrad, Dynamic, Score, Table, staged
 
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec(request["cluster"]), task_type="chief", task_id=0, rpc_layer="grpc"
-        )
-        strategy: Any = tf.distribute.ParameterServerStrategy(resolver)
+        strategy: Any = strategy_of(request["cluster"])
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._rows, self._batch = request["rows"], request["batch"]
         with strategy.scope():

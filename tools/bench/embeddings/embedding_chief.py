@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.bench.embeddings.recommenders import MODELS as RECOMMENDERS
-from tools.bench.obeying import obey
+from tools.bench.obeying import obey, strategy_of
 
 MODULE = "tools.bench.embeddings.embedding_chief"
 MODES = ("stock", "unique", "staged", "hot", "stale")
@@ -33,10 +33,7 @@ class Chief:
     def __init__(self, request: dict[str, Any]) -> None:
         import tensorflow as tf
 
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec(request["cluster"]), task_type="chief", task_id=0, rpc_layer="grpc"
-        )
-        self._strategy: Any = tf.distribute.ParameterServerStrategy(resolver)
+        self._strategy: Any = strategy_of(request["cluster"])
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
         self._model = RECOMMENDERS[request["model"]]
         self._rows = [min(rows, request["most_rows"]) for rows in CARDINALITIES]

@@ -10,7 +10,7 @@ import time
 from itertools import pairwise
 from typing import Any
 
-from tools.bench.obeying import obey
+from tools.bench.obeying import obey, strategy_of
 
 MODULE = "tools.bench.embeddings.keras_embedding_chief"
 _FEATURES = 26
@@ -25,14 +25,10 @@ class Chief:
 
     def __init__(self, request: dict[str, Any]) -> None:
         import keras
-        import tensorflow as tf
 
         from tfwave import parse_pipeline
 
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec(request["cluster"]), task_type="chief", task_id=0, rpc_layer="grpc"
-        )
-        strategy: Any = tf.distribute.ParameterServerStrategy(resolver)
+        strategy: Any = strategy_of(request["cluster"])
         self._width = request["width"]
         self._ids = _ids(request["rows"], request["batch"])
         self._models: dict[str, Any] = {}

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any
 
-from tools.bench.obeying import obey
+from tools.bench.obeying import obey, strategy_of
 
 MODULE = "tools.bench.transfers.keras_fit_chief"
 SETTLE_SECONDS = 300.0
@@ -77,10 +77,7 @@ class Chief:
 
         self._tf: Any = tf
         wrapped = bool(request["control"])
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec(request["cluster"]), task_type="chief", task_id=0, rpc_layer="grpc"
-        )
-        self._strategy: Any = tf.distribute.ParameterServerStrategy(resolver)
+        self._strategy: Any = strategy_of(request["cluster"])
         if wrapped:
             wrap(self._strategy, enforcer="hook", control=request["control"])
         keras.utils.set_random_seed(1)

@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 from tfwave.demo.networks import VGG16_CONVOLUTIONS
-from tools.bench.obeying import obey
+from tools.bench.obeying import obey, strategy_of
 
 MODULE = "tools.bench.transfers.strategy_chief"
 LEARNING_RATE = 1e-2
@@ -84,12 +84,7 @@ class Chief:
 
         self._tf: Any = tf
         wrapped = bool(request["control"])
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec(request["cluster"]), task_type="chief", task_id=0, rpc_layer="grpc"
-        )
-        strategy: Any = tf.distribute.ParameterServerStrategy(
-            resolver, variable_partitioner=blocks() if wrapped else None
-        )
+        strategy: Any = strategy_of(request["cluster"], variable_partitioner=blocks() if wrapped else None)
         if wrapped:
             wrap(strategy, enforcer="hook", control=request["control"])
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)

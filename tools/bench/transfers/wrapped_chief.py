@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from tfwave.demo.child import Channel
+from tools.bench.obeying import strategy_of
 
 MODULE = "tools.bench.transfers.wrapped_chief"
 ORDERED_SECONDS = 120.0
@@ -26,10 +27,7 @@ class Chief:
 
         from tfwave.distribute import schedule_of, wrap
 
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec(request["cluster"]), task_type="chief", task_id=0, rpc_layer="grpc"
-        )
-        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        strategy = strategy_of(request["cluster"])
         if request["control"]:
             wrap(strategy, enforcer=request["enforcer"], control=request["control"])
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
