@@ -1,22 +1,16 @@
 """Placement and partition, offline."""
 
-import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tfwave.errors import GraphError
-from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
 from tfwave.graph.item import GraphItem
-from tfwave.graph.marks import REMOVED
 from tfwave.graph.names import parse_input
 from tfwave.graph.partition.cut import cut
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.view import RECV_OPS, GraphView
 from tfwave.passes.base import GraphPass
-from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
-
-_GENERATED = re.compile(r"(?:/_|_([SG]))(\d+)$")
-_INTERNAL = re.compile(r"^_")
+from tfwave.proto.tensorflow_pb2 import NodeDef
+from tfwave.rewrite.own_names import become, named_apart
 
 
 @dataclass(frozen=True)
@@ -42,15 +36,8 @@ class Cut(GraphPass):
         if _is_cut(graph.view):
             return
         partitions = cut(_whole(graph.item), devices=self.devices, default=self.default)
-        wanted = _joined(partitions, frozenset(graph.view.names))
-        if graph.item.handles is not None:
-            wanted = _with_own_ends(graph, wanted)
-        for name in graph.view.names:
-            if name not in wanted and name != REMOVED:
-                graph.remove_node(name)
-        for name, node in wanted.items():
-            if name != REMOVED:
-                _become(graph, node) if graph.has_node(name) else graph.insert(node)
+        wanted = named_apart(partitions, frozenset(graph.view.names), self.name)
+        become(graph, wanted if graph.item.handles is None else _with_own_ends(graph, wanted))
 
 
 def _is_cut(view: GraphView) -> bool:
@@ -82,57 +69,3 @@ def _with_own_ends(graph: GraphRewriter, wanted: Mapping[str, NodeDef]) -> dict[
         elif node.op != "_Retval":
             ends[name] = node
     return ends
-
-
-def _become(graph: GraphRewriter, node: NodeDef) -> None:
-    there = graph.node(node.name)
-    if there.op == node.op and there.attr == node.attr:
-        graph.move(node.name, node.device)
-        graph.replace_inputs(node.name, node.input)
-    else:
-        graph.replace_node(node)
-
-
-def _joined(partitions: Iterable[GraphDef], known: Container[str]) -> dict[str, NodeDef]:
-    """All nodes by name, where what TensorFlow's names would clash with, or would not allow, has another name.
-
-    When TensorFlow runs the graph it cuts off feeds and fetches, and numbers what it adds as it did before.
-    """
-    joined: dict[str, NodeDef] = {}
-    for partition in partitions:
-        names = {node.name: _own_name(node.name) for node in partition.node if node.name not in known}
-        for node in partition.node:
-            copy = _with_names(node, names)
-            if copy.name in joined:
-                raise GraphError(f"node '{copy.name}' would be in two partitions: rename it")
-            joined[copy.name] = copy
-    return joined
-
-
-def _with_names(node: NodeDef, names: Mapping[str, str]) -> NodeDef:
-    copy = NodeDef()
-    copy.CopyFrom(node)
-    copy.name = names.get(node.name, node.name)
-    copy.ClearField("input")
-    copy.input.extend(_renamed(text, names) for text in node.input)
-    if CLASS_ATTR in node.attr:
-        groups = [group.decode() for group in node.attr[CLASS_ATTR].list.s]
-        copy.attr[CLASS_ATTR].list.s[:] = [_with_group(group, names).encode() for group in groups]
-    return copy
-
-
-def _with_group(group: str, names: Mapping[str, str]) -> str:
-    name = group.removeprefix(CLASS_PREFIX)
-    return group.replace(name, names.get(name, name))
-
-
-def _own_name(name: str) -> str:
-    """``conv/_3`` -> ``conv/cut_3``, ``conv_S3`` -> ``conv/cut_S3``, ``_cloopx`` -> ``cut/cloopx``."""
-    return _GENERATED.sub(r"/cut_\1\2", _INTERNAL.sub("cut/", name))
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    if text.startswith("^"):
-        return f"^{names.get(text[1:], text[1:])}"
-    node, colon, port = text.partition(":")
-    return names.get(node, node) + colon + port

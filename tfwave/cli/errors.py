@@ -1,5 +1,6 @@
 """What every command does with an error that its user can mend."""
 
+import errno
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,5 +14,13 @@ def said_in_one_line() -> Generator[None]:
     try:
         yield
     except TfwaveError as error:
-        sys.stderr.write(f"tfwave: error: {error}\n")
-        sys.exit(2)
+        _end(str(error))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _end(f"{error.strerror}: not all of the output was written")
+
+
+def _end(error: str) -> None:
+    sys.stderr.write(f"tfwave: error: {error}\n")
+    sys.exit(2)

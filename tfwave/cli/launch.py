@@ -18,7 +18,7 @@ from tfwave.sizes import parse_size
 def launch_command(  # noqa: PLR0913, PLR0917
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The chief's program; what follows are its arguments.")],
-    ps: Annotated[int, typer.Option(min=1, help="How many parameter servers.")] = 1,
+    ps: Annotated[int | None, typer.Option(min=1, help="How many parameter servers. Default: 1.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="How many workers.")] = 2,
     reduce: Annotated[
         bool, typer.Option("--reduce", help="The program is the workers', which reduce; no servers.")
@@ -57,13 +57,17 @@ def launch_command(  # noqa: PLR0913, PLR0917
     """
     if not script.is_file():
         raise EnforcerError(f"there is no program '{script}': give a Python file")
+    if reduce and ps is not None:
+        raise EnforcerError("a job that reduces has no servers: leave out --ps, or --reduce")
+    if background_memory is not None and background is None:
+        raise EnforcerError("--background-memory is that of another training: give it as --background SCRIPT")
     command = [sys.executable, str(script), *context.args]
     memory = None if background_memory is None else parse_size(background_memory)
     with _beside(background, memory):
         if reduce:
             with Coordinator() as coordinator:
                 raise typer.Exit(run_workers(workers, command, coordinator.address))
-        with local_servers(ps, workers) as job:
+        with local_servers(ps or 1, workers) as job:
             raise typer.Exit(run_chief(job, command))
 
 

@@ -59,7 +59,8 @@ class Layers:
             )
         if not (self.limit == 0 or 1 <= self.limit < math.inf):
             raise PlanError(f"the plan's limit is {self.limit:g} x, it must be at least 1, or 0 for none")
-        for figure in (self.seconds, self.bound_seconds, self.one_device_seconds, self.device_seconds):
+        promised = (self.seconds, self.bound_seconds, self.one_device_seconds, self.device_seconds)
+        for figure in (*promised, self.data_parallel_seconds):
             if not 0 <= figure < math.inf:
                 raise PlanError(f"a time that the plan promises of its layers is {figure} s")
         named: set[str] = set()

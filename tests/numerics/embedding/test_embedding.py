@@ -272,13 +272,41 @@ def test_other_datasets_are_refused(make: Any, message: str) -> None:
             lambda: staged(wrong_step, {"t": tf.ones([4, 2])}),
             "'t' is of type EagerTensor, and no table: give",
         ),
-        (lambda: SGD(keras.optimizers.schedules.CosineDecay(1, 10)), "rate must be a number, not <keras"),
+        (lambda: SGD(tf.Variable(0.1)), "without arguments, not <tf.Variable.*as lambda: schedule"),
+        (lambda: SGD(keras.optimizers.schedules.CosineDecay(1, 10)), "without arguments, not <keras"),
         (lambda: staged(wrong_step, dict.fromkeys("ab", small())), "'a' and 'b' have the same variable"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
     with pytest.raises(TfwaveError, match=message):
         make()
+
+
+@pytest.mark.parametrize("hot_bytes", [0, 10**6])
+def test_a_rate_that_a_function_gives_is_that_of_each_step(hot_bytes: int) -> None:
+    """As it is before the step, in which the dense part's optimizer counts on."""
+    done = tf.Variable(0.0)
+    optimizers = {"a": SGD(lambda: 0.5**done), "b": Adagrad(lambda: 0.5**done, 0.0, 0.0)}
+    tables = {name: Table(tf.Variable(np.zeros((3, 2), np.float32)), own) for name, own in optimizers.items()}
+
+    def step(embedded: Any, batch: Any) -> Any:
+        done.assign_add(1.0)
+        return batch, {name: tf.ones_like(rows) for name, rows in embedded.items()}
+
+    ids = [[0, 0], [0, 1], [2, 0], [0, 2]]
+    data = tf.data.Dataset.from_tensor_slices((dict.fromkeys("ab", ids), [0.0] * len(ids)))
+    for call in staged(step, tables, steps=3, hot_bytes=hot_bytes).calls(data):
+        call.function(*call.args)
+    by_sgd = -np.array([2 + 1 / 2 + 1 / 4 + 1 / 8, 1 / 2, 1 / 4 + 1 / 8], np.float32)
+    np.testing.assert_array_equal(tables["a"].module.rows.numpy(), np.stack([by_sgd] * 2, 1))
+    by_adagrad = -(1 / 4 + 1 / 8 / np.sqrt(2))  # the third row: its sums of squares are 1 and 2
+    np.testing.assert_allclose(tables["b"].module.rows.numpy()[2], by_adagrad, rtol=1e-6)
+
+
+def test_a_rate_is_one_number() -> None:
+    table = small(SGD(lambda: [0.1, 0.2]))
+    with pytest.raises(TfwaveError, match=r"rate of a table has shape \(2,\): have its function give one"):
+        table.optimizer.apply(table.shards[0], (), tf.constant([0]), tf.ones([1, 2]))
 
 
 def test_steps_that_run_eagerly_give_the_same_bits() -> None:

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tests.ports import free_ports
-from tfwave.embedding import SGD, Adagrad, Table, Workers
+from tfwave.embedding import SGD, Adagrad, RowWiseAdagrad, Table, Workers
 from tfwave.errors import TfwaveError
 
 pytestmark = pytest.mark.tensorflow
@@ -47,6 +47,23 @@ def test_gradients_in_half_precision_are_numbers_of_the_table(alone: Workers, op
     step(whole, tf.float32)
     step(half, tf.float16)
     assert half.shards[0].numpy().tobytes() == whole.shards[0].numpy().tobytes() != START.tobytes()
+
+
+@pytest.mark.parametrize("kind", [SGD, RowWiseAdagrad])
+def test_a_rate_that_changes_is_that_of_each_push(alone: Workers, kind: Any) -> None:
+    rate = tf.Variable(0.0)
+    table = made(alone, kind(lambda: rate))
+
+    @tf.function
+    def step() -> None:
+        pulled = table.pull([3, 1])
+        table.push(pulled, pulled.rows)
+
+    step()
+    assert table.shards[0].numpy().tobytes() == START.tobytes()
+    rate.assign(0.5)
+    step()
+    assert table.shards[0].numpy()[3, 0] < START[3, 0]
 
 
 def test_a_checkpoint_goes_where_its_url_says(

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from grappler_passes.counter_barrier import CounterBarrier
+from grappler_passes.inline import Inline
 from grappler_passes.strip import Strip
 from tests.numerics.corpus.places import set_up
 from tests.numerics.corpus.sample import same_bits
-from tests.numerics.corpus.saved_model import SAVED_MODELS, Outputs, SavedModelSample
+from tests.numerics.corpus.saved_model import SAVED_MODELS, Outputs, SavedModelSample, call_v1
 from tests.rewrites import check_rewrite
 from tfwave.graph.container import open_container
 from tfwave.graph.item import GraphItem
@@ -35,6 +36,23 @@ def test_a_barrier_and_its_undoing(sample: SavedModelSample, tmp_path: Path) -> 
     assert canonical_bytes(undone.graph) == canonical_bytes(item.graph)
     for path in (out, back):
         assert_same(sample.call(path), sample.call(original))
+
+
+def test_functions_that_are_inlined_are_for_other_passes_to_see(tmp_path: Path) -> None:
+    """In the graph that sessions run; what `tf.saved_model.load` calls is not touched."""
+    set_up()
+    sample, out = SAVED_MODELS[0], tmp_path / "out"
+    sample.build(tmp_path / "original")
+    container = open_container(str(tmp_path / "original"))
+    ((_, item),) = container.items()
+    assert "MatMul" not in {node.op for node in item.graph.node}
+    inlined = check_rewrite(Inline(), item).item
+    assert "MatMul" in {node.op for node in inlined.graph.node}
+    rewritten = barrier(inlined)(inlined).item
+    assert canonical_bytes(Strip()(rewritten).item.graph) == canonical_bytes(item.graph)
+    container.write([rewritten], str(out))
+    for run in (call_v1, sample.call):
+        assert_same(run(out), run(tmp_path / "original"))
 
 
 def barrier(item: GraphItem) -> CounterBarrier:

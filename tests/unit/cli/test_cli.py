@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -243,6 +244,21 @@ def test_inspect_checks_a_plan(tfwave: Command, graph: Path, bundle: Path, tmp_p
     assert tfwave("inspect", graph, "--plan", plan, "--json").code == 0
     refused(tfwave("inspect", bundle, "--plan", plan), "made for another graph")
     refused(tfwave("inspect", graph, "--plan", tmp_path / "gone"), "cannot read plan")
+
+
+@pytest.mark.parametrize("words", [["passes"], ["passes", "--json"]])
+def test_a_full_disk_is_said(words: list[str]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "tfwave", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ran.returncode == 2
+    assert ran.stderr == "tfwave: error: No space left on device: not all of the output was written\n"
 
 
 def test_the_version_is_said(tfwave: Command) -> None:

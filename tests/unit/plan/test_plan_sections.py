@@ -246,6 +246,7 @@ def test_a_part_of_a_section_of_a_later_tfwave_is_not_lost_in_silence() -> None:
         (lambda d: d["layers"].update(limit=0.5), "limit is 0.5 x"),
         (lambda d: d["layers"].update(limit_of="step"), "of 'step', it must be one of layer, job"),
         (lambda d: d["layers"].update(seconds="NaN"), "of its layers is nan"),
+        (lambda d: d["layers"].update(data_parallel_seconds=-1.0), "of its layers is -1.0"),
         (lambda d: d["layers"]["layers"][1].update(name="conv"), "the layer 'conv' twice"),
         (
             lambda d: d["layers"]["layers"][1].update(count=3),

@@ -221,6 +221,9 @@ def test_a_program_that_is_not_there_is_named(tfwave: Command, tmp_path: Path) -
 def test_the_options_are_checked(tfwave: Command) -> None:
     assert tfwave("launch", "--ps", 0, __file__).code == 2
     assert tfwave("launch").code == 2
+    for options in (["--reduce", "--ps", 2], ["--background-memory", "1MiB"]):
+        code, _, err = tfwave("launch", *options, __file__)
+        assert (code, "another training" in err or "has no servers" in err) == (2, True)
 
 
 REPORTING = """

@@ -5,7 +5,7 @@ from typing import Any
 
 from tfwave.runtime.embedding.packed import unpacked
 from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, REST
-from tfwave.runtime.embedding.wire import Wire
+from tfwave.runtime.embedding.wire import Sums, Wire
 
 
 def served(wire: Wire, spec: Any) -> Any:
@@ -15,7 +15,7 @@ def served(wire: Wire, spec: Any) -> Any:
     def serve(vector: Any) -> Any:
         asked = wire.asked(unpacked(wire.layout, spec[0], vector))
         _, rows = asked.look_up(asked.pull(EARLY, LATE), [])
-        asked.push([tensorflow.zeros_like(own) for own in rows], FIRST, REST)
+        asked.push(Sums([tensorflow.zeros_like(own) for own in rows], wire.optimizers()), FIRST, REST)
         return [tensorflow.size(own) for own in rows]
 
     return tensorflow.function(

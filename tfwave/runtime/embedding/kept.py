@@ -15,12 +15,11 @@ class _Held(NamedTuple):
 class KeptRows:
     """Copies of rows of one width, and of what their optimizer keeps beside them."""
 
-    def __init__(self, optimizer: RowOptimizer, count: Any, width: int) -> None:
+    def __init__(self, slots: int, count: Any, width: int) -> None:
         """Room for so many rows."""
         self._tf: Any = import_module("tensorflow")
-        self._optimizer = optimizer
         empty = self._tf.zeros([count, width])
-        self._held = [self._made(empty) for _ in range(1 + len(optimizer.slots))]
+        self._held = [self._made(empty) for _ in range(1 + slots)]
 
     def _made(self, value: Any) -> _Held:
         raw = self._tf.raw_ops
@@ -38,6 +37,6 @@ class KeptRows:
         held = self._held[0]
         return self._tf.raw_ops.ResourceGather(resource=held.handle, indices=places, dtype=self._tf.float32)
 
-    def apply(self, places: Any, gradients: Any) -> None:
+    def apply(self, places: Any, gradients: Any, optimizer: RowOptimizer) -> None:
         """Update rows by the kernels that the servers have, and so to the same bits."""
-        self._optimizer.apply(self._held[0], self._held[1:], places, gradients)
+        optimizer.apply(self._held[0], self._held[1:], places, gradients)

@@ -1,12 +1,16 @@
 """How rows of a table are updated: by ops that touch these rows only, on the server that has them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
+from inspect import signature
 from numbers import Real
 from typing import Any, Protocol
 
 from tfwave.errors import TfwaveError
+
+Rate = float | Callable[[], Any]
+"""A number, or a function that gives it: a scalar in each step."""
 
 
 class RowOptimizer(Protocol):
@@ -37,15 +41,19 @@ class RowOptimizer(Protocol):
 class SGD:
     """Subtracts `rate` times the gradient.
 
+    The rate is a number or, for one that changes, a function without arguments, which is called as each step is
+    traced: ``lambda: schedule(optimizer.iterations)``, or ``lambda: variable``. Under `staged` it is called before
+    the step, on workers by `Table.push`.
+
     Raises:
-        TfwaveError: a rate below 0.
+        TfwaveError: a rate below 0, or one that is neither.
     """
 
-    rate: float
+    rate: Rate
     by_row = False
 
     def __post_init__(self) -> None:
-        _check("rate", self.rate)
+        _check_rate(self.rate)
 
     @property
     def slots(self) -> dict[str, float]:
@@ -55,7 +63,7 @@ class SGD:
         del slots
         tensorflow: Any = import_module("tensorflow")
         tensorflow.raw_ops.ResourceScatterNdSub(
-            ref=variable.handle, indices=rows[:, None], updates=self.rate * gradients
+            ref=variable.handle, indices=rows[:, None], updates=_now(self.rate) * gradients
         )
 
 
@@ -63,12 +71,12 @@ class SGD:
 class _Accumulating:
     """Keeps a sum of squares."""
 
-    rate: float
+    rate: Rate
     initial_accumulator: float = 0.1
     epsilon: float = 1e-7
 
     def __post_init__(self) -> None:
-        _check("rate", self.rate)
+        _check_rate(self.rate)
         _check("initial_accumulator", self.initial_accumulator)
         _check("epsilon", self.epsilon)
 
@@ -81,8 +89,10 @@ class _Accumulating:
 class Adagrad(_Accumulating):
     """Adds the gradient's square to the accumulator, and subtracts rate * gradient / (sqrt(accumulator) + epsilon).
 
+    The rate may be a function, as that of `SGD`.
+
     Raises:
-        TfwaveError: a number below 0.
+        TfwaveError: a number below 0, or a rate that is no number.
     """
 
     by_row = False
@@ -92,7 +102,7 @@ class Adagrad(_Accumulating):
         tensorflow.raw_ops.ResourceSparseApplyAdagradV2(
             var=variable.handle,
             accum=slots[0].handle,
-            lr=self.rate,
+            lr=_now(self.rate),
             epsilon=self.epsilon,
             grad=gradients,
             indices=rows,
@@ -107,7 +117,7 @@ class RowWiseAdagrad(_Accumulating):
     A table with it takes little more memory than its rows; on workers only (``where="workers"``).
 
     Raises:
-        TfwaveError: a number below 0.
+        TfwaveError: a number below 0, or a rate that is no number.
     """
 
     by_row = True
@@ -118,12 +128,46 @@ class RowWiseAdagrad(_Accumulating):
         squares = tensorflow.reduce_mean(tensorflow.square(gradients), 1, keepdims=True)
         raw.ResourceScatterAdd(resource=accumulator, indices=rows, updates=squares)
         sums = raw.ResourceGather(resource=accumulator, indices=rows, dtype=tensorflow.float32)
-        updates = self.rate * gradients / (tensorflow.sqrt(sums) + self.epsilon)
+        updates = _now(self.rate) * gradients / (tensorflow.sqrt(sums) + self.epsilon)
         raw.ResourceScatterSub(resource=variable.handle, indices=rows, updates=updates)
+
+
+def as_it_is(optimizer: RowOptimizer) -> RowOptimizer:
+    """The same, with a rate that stays what its function gives now."""
+    rate: object = getattr(optimizer, "rate", None)
+    if not callable(rate):
+        return optimizer
+    now = _now(rate)
+    same: Any = optimizer
+    return replace(same, rate=lambda: now)
+
+
+def _now(rate: Any) -> Any:
+    """A number, or a scalar tensor of float32."""
+    if not callable(rate):
+        return rate
+    tensorflow: Any = import_module("tensorflow")
+    found = tensorflow.cast(rate(), tensorflow.float32)
+    if found.shape.rank:
+        raise TfwaveError(f"the rate of a table has shape {found.shape}: have its function give one number")
+    return found
+
+
+def _check_rate(rate: Any) -> None:
+    if isinstance(rate, Real):
+        _check("rate", float(rate))
+        return
+    try:
+        signature(rate).bind()
+    except TypeError as err:
+        raise TfwaveError(
+            f"rate must be a number or a function without arguments, not {rate!r}: give one that changes as "
+            "lambda: schedule(optimizer.iterations), or lambda: variable"
+        ) from err
 
 
 def _check(name: str, value: float) -> None:
     if not isinstance(value, Real):
-        raise TfwaveError(f"{name} must be a number, not {value!r}: it stays as it is")
+        raise TfwaveError(f"{name} must be a number, not {value!r}")
     if not value >= 0:
         raise TfwaveError(f"{name} must be >= 0, not {value}")

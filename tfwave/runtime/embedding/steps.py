@@ -9,7 +9,7 @@ from tfwave.runtime.embedding.gradients import of_rows
 from tfwave.runtime.embedding.kept import KeptRows
 from tfwave.runtime.embedding.packed import unpacked
 from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST, RowSets
-from tfwave.runtime.embedding.wire import Asked, Pulled, Wire
+from tfwave.runtime.embedding.wire import Asked, Pulled, Sums, Wire
 from tfwave.runtime.unroll import check_draws
 
 Step = Callable[[dict[str, Any], Any], tuple[Any, Mapping[str, Any]]]
@@ -68,8 +68,9 @@ class StepFunctions:
             pulled += [then.pull(*self._early) for then in asked[k + ahead : k + ahead + 1]]
             own.keep(pulled[k], kept)
             embedded, rows = own.look_up(pulled[k], kept)
+            optimizers = self._wire.optimizers()
             result, gradients = self._step(embedded, batch)
-            sums = own.summed(_checked(gradients, embedded), rows)
+            sums = own.summed(_checked(gradients, embedded), rows, optimizers)
             own.update(sums, kept)
             if self._staleness or k + 1 == len(batches):
                 own.push(sums, FIRST, REST)
@@ -87,7 +88,7 @@ class StepFunctions:
         return self._wire.kept([tensorflow.add_n([tensorflow.size(some) for some in own]) for own in fresh])
 
 
-def _handed_over(asked: Asked, sums: Sequence[Any], behind: Asked, *, apart: bool) -> Pulled:
+def _handed_over(asked: Asked, sums: Sums, behind: Asked, *, apart: bool) -> Pulled:
     """Update what the next batch reads too, and have it sent; if `apart`, before the rest leaves."""
     if not apart:
         asked.push(sums, FIRST, REST)

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from tfwave.runtime.embedding.kept import KeptRows
+from tfwave.runtime.embedding.optimizers import RowOptimizer, as_it_is
 from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST, SETS, Layout, RowSets
 from tfwave.runtime.embedding.table import Table
 
@@ -24,6 +25,14 @@ class Pulled:
         return Pulled(self.rows | other.rows, other.sent)
 
 
+@dataclass(frozen=True)
+class Sums:
+    """Gradients of the rows of a batch, each of which comes once, and what takes them; both by column."""
+
+    gradients: Sequence[Any]
+    optimizers: Sequence[RowOptimizer]
+
+
 class Wire:
     """The tables of a job and how they lie."""
 
@@ -39,11 +48,14 @@ class Wire:
 
     def kept(self, rows: Sequence[Any]) -> list[KeptRows]:
         """Room on the worker, by column, for so many rows."""
-        tables = {self.layout.columns[place]: self._shards[place][0] for place in range(len(self._shards))}
-        return [
-            KeptRows(tables[column].optimizer, count, width)
-            for column, (count, width) in enumerate(zip(rows, self.layout.widths, strict=True))
-        ]
+        layout = self.layout
+        return [KeptRows(*of) for of in zip(layout.slots, rows, layout.widths, strict=True)]
+
+    def optimizers(self) -> list[RowOptimizer]:
+        """By column, with the rates of this moment."""
+        own = {self.layout.columns[place]: table.optimizer for place, (table, _) in enumerate(self._shards)}
+        now = {optimizer: as_it_is(optimizer) for optimizer in own.values()}
+        return [now[own[column]] for column in range(len(self.layout.widths))]
 
     def table_and_shard(self, place: int) -> tuple[Table, int]:
         return self._shards[place]
@@ -123,11 +135,12 @@ class Asked:
             values = [pulled.rows[NEW, slot][column] for slot in range(1 + self._layout.slots[column])]
             own.put(self._sets.fresh[column], [self._tf.concat(value, 0) for value in values])
 
-    def update(self, sums: Sequence[Any], kept: Sequence[KeptRows]) -> None:
+    def update(self, sums: Sums, kept: Sequence[KeptRows]) -> None:
         """Update the rows that are kept, which come behind all others, as the servers will."""
         for column, own in enumerate(kept):
-            places, gradients = self._sets.kept[column], sums[column]
-            own.apply(places, gradients[self._tf.shape(gradients)[0] - self._tf.size(places) :])
+            places, gradients = self._sets.kept[column], sums.gradients[column]
+            last = gradients[self._tf.shape(gradients)[0] - self._tf.size(places) :]
+            own.apply(places, last, sums.optimizers[column])
 
     def look_up(self, pulled: Pulled, kept: Sequence[KeptRows]) -> tuple[dict[str, Any], list[Any]]:
         """By table the rows of its ids, shaped [*ids.shape, width]; and by column the rows, each once."""
@@ -147,8 +160,10 @@ class Asked:
         ]
         return found[0] if len(found) == 1 else tensorflow.concat(found, -1)
 
-    def summed(self, gradients: Mapping[str, Any], rows: Sequence[Any]) -> list[Any]:
-        """By column the gradient of each row, summed over the ids that ask for it."""
+    def summed(
+        self, gradients: Mapping[str, Any], rows: Sequence[Any], optimizers: Sequence[RowOptimizer]
+    ) -> Sums:
+        """By column the gradient of each row, summed over the ids that ask for it, for its optimizer."""
         tensorflow, positions = self._tf, self._sets.positions
         of_parts = self._of_parts(gradients)
         sums: list[Any] = []
@@ -158,7 +173,7 @@ class Asked:
             places = tensorflow.concat([tensorflow.reshape(positions[part], [-1]) for part in parts], 0)
             count = tensorflow.shape(rows[column])[0]
             sums.append(tensorflow.math.unsorted_segment_sum(flat, places, count))
-        return sums
+        return Sums(sums, optimizers)
 
     def _of_parts(self, gradients: Mapping[str, Any]) -> dict[str, Any]:
         """Those of tables, by the parts that have their columns."""
@@ -170,23 +185,23 @@ class Asked:
             found |= dict(zip(parts, split, strict=True))
         return found
 
-    def push(self, sums: Sequence[Any], *chosen: int, behind: Sequence[Any] = ()) -> None:
+    def push(self, sums: Sums, *chosen: int, behind: Sequence[Any] = ()) -> None:
         """Send each server the gradients of the chosen sets, in one tensor, and update these rows there.
 
         Args:
-            sums: by column, for all rows of the batch.
+            sums: for all rows of the batch.
             chosen: of `FIRST` and `REST`.
             behind: for each server an op on it; what it gets leaves when that is done.
         """
         tensorflow = self._tf
-        parts = [self._picked(column, sums[column], chosen) for column in range(len(sums))]
-        for server, places in enumerate(self._places):
+        parts = [self._picked(column, own, chosen) for column, own in enumerate(sums.gradients)]
+        for server in range(len(self._places)):
             own = [of_column[k][server] for k in range(len(chosen)) for of_column in parts]
             flat = tensorflow.concat([tensorflow.reshape(part, [-1]) for part in own], 0)
             with tensorflow.control_dependencies([behind[server]] if behind else []):
                 flat = tensorflow.identity(flat)
             with tensorflow.device(self._layout.servers[server]):
-                self._update(server, places, flat, chosen)
+                self._update(server, chosen, flat, sums.optimizers)
 
     def _picked(self, column: int, gradients: Any, chosen: Sequence[int]) -> list[list[Any]]:
         """By chosen set and server the gradients of a column."""
@@ -200,14 +215,17 @@ class Asked:
             for k in chosen
         ]
 
-    def _update(self, server: int, places: Sequence[int], flat: Any, chosen: Sequence[int]) -> None:
-        tensorflow = self._tf
+    def _update(
+        self, server: int, chosen: Sequence[int], flat: Any, optimizers: Sequence[RowOptimizer]
+    ) -> None:
+        tensorflow, places = self._tf, self._places[server]
         rows = [self._rows[server][k][shard] for k in chosen for shard in range(len(places))]
         widths = [self._layout.shards[place].width for _ in chosen for place in places]
         lengths = [tensorflow.size(some) * width for some, width in zip(rows, widths, strict=True)]
         gradients = tensorflow.split(flat, lengths, num=len(lengths))
-        for k, (some, width, gradient) in enumerate(zip(rows, widths, gradients, strict=True)):
-            table, shard = self._wire.table_and_shard(places[k % len(places)])
-            table.optimizer.apply(
-                table.shards[shard], table.slots[shard], some, tensorflow.reshape(gradient, [-1, width])
-            )
+        for k, (some, width, flat_gradient) in enumerate(zip(rows, widths, gradients, strict=True)):
+            place = places[k % len(places)]
+            table, shard = self._wire.table_and_shard(place)
+            optimizer = optimizers[int(self._layout.columns[place])]
+            gradient = tensorflow.reshape(flat_gradient, [-1, width])
+            optimizer.apply(table.shards[shard], table.slots[shard], some, gradient)
