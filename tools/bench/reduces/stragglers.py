@@ -5,16 +5,20 @@
 All train the same tf_keras model, each worker on examples of its own; a step begins with a sleep of 20 ms and a
 delay: none, U(0, 50) ms ("some"), or in half of the workers U(50, 100) ms ("groups"). The mode "stock" is
 TensorFlow's strategy, "all" and "rna" are `tfwave.keras.PartialReduce` with all and with two probes, and "apart" is
-what never waiting allows: no worker hears of another.
+what never waiting allows: no worker hears of another. All are forked from a process that has imported TensorFlow.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
-import threading
+import time
 from collections.abc import Sequence
+from contextlib import closing
+from importlib import import_module
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tfwave.runtime.ports import reserved_ports
 
-TASK = Path(__file__).with_name("stragglers_task.py")
+TASK = "tools.bench.reduces.stragglers_task"
+ENVIRONMENT = {
+    "PYTHONPATH": sys.path[0],
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+}
+"""Of all workers."""
 MODES = ("stock", "all", "rna", "apart")
 BASE = 0.02
 TARGETS = {"conv": 0.7, "lstm": 0.7}
@@ -47,11 +58,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=30.0, help="of training")
     given = parser.parse_args()
-    modes = {mode: summary(run(mode, given), given) for mode in MODES}
+    os.environ.update(ENVIRONMENT)
+    fork = multiprocessing.get_context("forkserver")
+    fork.set_forkserver_preload([TASK])
+    modes = {mode: summary(run(mode, given, fork), given) for mode in MODES}
     print(json.dumps({"modes": modes, "gains": gains(modes), "given": vars(given)}))
 
 
-def run(mode: str, given: argparse.Namespace) -> list[dict[str, Any]]:
+def run(mode: str, given: argparse.Namespace, fork: ForkServerContext) -> list[dict[str, Any]]:
     """What each worker told."""
     task = {
         "mode": mode,
@@ -61,38 +75,43 @@ def run(mode: str, given: argparse.Namespace) -> list[dict[str, Any]]:
         "base": BASE,
         "delays": DELAYS[given.delays](given.workers),
     }
+    end = time.monotonic() + LONGEST_SECONDS + given.seconds
+    workers: list[ForkServerProcess] = []
+    told: list[Connection] = []
     with reserved_ports(given.workers) as ports:
         cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
-        workers = [
-            subprocess.Popen(
-                [sys.executable, str(TASK), json.dumps(task)],
-                env=os.environ
-                | {
-                    "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}}),
-                    "TF_NUM_INTRAOP_THREADS": "1",
-                    "CUDA_VISIBLE_DEVICES": "",
-                },
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-            for rank in range(given.workers)
-        ]
-        late = threading.Timer(LONGEST_SECONDS + given.seconds, end, [workers])
-        late.start()
         try:
-            return [json.loads(worker.stdout.readline()) for worker in workers if worker.stdout]
+            for rank in range(given.workers):
+                reader, writer = fork.Pipe(duplex=False)
+                with closing(writer):
+                    workers.append(fork.Process(target=work, args=(task, cluster, rank, writer)))
+                    workers[-1].start()
+                told.append(reader)
+            return [heard(reader, end) for reader in told]
         finally:
-            late.cancel()
-            end(workers)
+            kill(workers)
 
 
-def end(workers: Sequence["subprocess.Popen[str]"]) -> None:
+def work(task: dict[str, Any], cluster: dict[str, list[str]], rank: int, told: Connection) -> None:
+    """Be one of them, silently."""
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    import_module(TASK).train(task, rank, told.send)
+
+
+def heard(reader: Connection, end: float) -> dict[str, Any]:
+    """What a worker tells until then."""
+    if not reader.poll(max(0.0, end - time.monotonic())):
+        raise TimeoutError("a worker tells nothing")
+    return reader.recv()
+
+
+def kill(workers: Sequence[ForkServerProcess]) -> None:
     """All at once, however far they are."""
     for worker in workers:
         worker.kill()
     for worker in workers:
-        worker.wait()
+        worker.join()
 
 
 def summary(told: list[dict[str, Any]], given: argparse.Namespace) -> dict[str, float | None]:

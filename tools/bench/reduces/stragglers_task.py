@@ -1,20 +1,13 @@
-"""One worker of stragglers.py: `stragglers_task.py JSON`, with TF_CONFIG; prints JSON when time is up.
+"""One worker of stragglers.py: it tells how far it came when time is up.
 
 Worker 0 keeps its weights now and then, and tells afterwards what loss they had; training goes on meanwhile, until
 the chief ends it.
 """
 
-import json
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +16,7 @@ import tf_keras
 import tfwave.keras
 
 CLASSES, BATCH, RATE = 10, 32, 0.05
+Tell = Callable[[dict[str, Any]], None]
 SNAPSHOT_SECONDS = 0.25
 MODELS: dict[str, tuple[tuple[int, ...], Callable[[], list[Any]]]] = {
     "conv": (
@@ -61,9 +55,9 @@ def examples(kind: str, seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 class Watch(tf_keras.callbacks.Callback):
     """Delays each step, and tells at the end of the time how far it came."""
 
-    def __init__(self, given: dict[str, Any], rank: int) -> None:
+    def __init__(self, given: dict[str, Any], rank: int, tell: Tell) -> None:
         super().__init__()
-        self._given, self._rank = given, rank
+        self._given, self._rank, self._tell = given, rank, tell
         self._chance = np.random.default_rng([given["seed"], rank])
         self._begin = 0.0
         self._snapshots: list[tuple[float, list[Any]]] = []
@@ -73,7 +67,7 @@ class Watch(tf_keras.callbacks.Callback):
         """The time begins with the second step, after the trace."""
         if batch == 1:
             self._begin = time.monotonic()
-            threading.Timer(self._given["seconds"], self._tell).start()
+            threading.Timer(self._given["seconds"], self._sum_up).start()
         low, high = self._given["delays"][self._rank]
         time.sleep(self._given["base"] + self._chance.uniform(low, high))
 
@@ -87,7 +81,7 @@ class Watch(tf_keras.callbacks.Callback):
                 model: Any = self.model
                 self._snapshots.append((passed, model.get_weights()))
 
-    def _tell(self) -> None:
+    def _sum_up(self) -> None:
         told: dict[str, Any] = {"steps": self.steps}
         if self._rank == 0:
             twin, held_out = make_model(self._given["model"]), examples(self._given["model"], 10**6, 1024)
@@ -96,14 +90,11 @@ class Watch(tf_keras.callbacks.Callback):
                 twin.set_weights(weights)
                 loss, accuracy = twin.evaluate(*held_out, 1024, verbose=0)
                 told["curve"].append([passed, loss, accuracy])
-        print(json.dumps(told), flush=True)
+        self._tell(told)
 
 
-def main() -> None:
-    """Train by one mode: "stock", "all", "rna", or "apart", where no worker hears of another."""
-    given = json.loads(sys.argv[1])
-    config = json.loads(os.environ["TF_CONFIG"])
-    rank = config["task"]["index"]
+def train(given: dict[str, Any], rank: int, tell: Tell) -> None:
+    """By one mode: "stock", "all", "rna", or "apart", where no worker hears of another; as TF_CONFIG says."""
     mode, kind = given["mode"], given["model"]
 
     def batches(_: Any = None) -> Any:
@@ -111,7 +102,7 @@ def main() -> None:
         dataset = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(4096, seed=given["seed"])
         return dataset.repeat().batch(BATCH, drop_remainder=True)
 
-    callbacks: list[Any] = [Watch(given, rank)]
+    callbacks: list[Any] = [Watch(given, rank, tell)]
     if mode == "stock":
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         with strategy.scope():
@@ -123,7 +114,3 @@ def main() -> None:
             probes = "all" if mode == "all" else 2
             callbacks.insert(0, tfwave.keras.PartialReduce(probes, "sum"))
     model.fit(data, steps_per_epoch=1 << 30, verbose=0, callbacks=callbacks)
-
-
-if __name__ == "__main__":
-    main()
