@@ -9,7 +9,7 @@ import typer
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.links import channel_links
-from tfwave.cli.inputs import GRAPH_HELP, Source, load_source
+from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
 from tfwave.cli.output import (
     JsonFlag,
     bandwidth,
@@ -34,7 +34,7 @@ from tfwave.report.iterations import traced_iterations
 from tfwave.sizes import in_words
 
 
-def inspect_command(
+def inspect_command(  # noqa: PLR0913, PLR0917
     graph: Annotated[str | None, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")] = None,
     plan: Annotated[
         Path | None, typer.Option(help="Show this plan; with a graph, check that it belongs to that.")
@@ -45,6 +45,7 @@ def inspect_command(
     dot_file: Annotated[
         Path | None, typer.Option("--dot", help="Write the graph as it runs for Graphviz.")
     ] = None,
+    fetches: Fetches = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show the nodes, devices and transfers of a graph or a capture bundle; or what a plan says.
@@ -55,18 +56,18 @@ def inspect_command(
 
       tfwave inspect --plan plan.json
 
-      tfwave inspect worker.pb --plan plan.json --json
+      tfwave inspect train.pb --fetch train_op --plan plan.json --json
 
       tfwave inspect train.pb --graphml train.graphml
     """
     check_outputs((graph, plan), (graphml_file, dot_file))
     known = None if plan is None else load_plan(plan)
     if graph is not None:
-        source = load_source(graph)
+        source = load_source(graph, fetches)
         _inspect_graph(source, known, as_json=as_json)
         _export(source, graphml_file, dot_file, as_json=as_json)
-    elif graphml_file or dot_file:
-        raise TfwaveError("--graphml and --dot write a graph: give a graph or a bundle")
+    elif graphml_file or dot_file or fetches:
+        raise TfwaveError("--graphml, --dot and --fetch are for a graph: give a graph or a bundle")
     elif known is None:
         raise TfwaveError("there is nothing to inspect: give a graph, a bundle or --plan FILE")
     elif as_json:

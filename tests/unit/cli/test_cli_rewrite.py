@@ -286,6 +286,8 @@ def test_fetches_say_what_a_step_runs(tfwave: Command, tmp_path: Path) -> None:
     uncut.write_bytes(random_uncut(random.Random(5)).graph.SerializeToString(deterministic=True))
     fetch = ("--fetch", "op0:0")
     planned = json.loads(tfwave("plan", uncut, "--policy", "tic", *fetch, "-o", plan, "--json").out)
+    assert tfwave("inspect", uncut, "--plan", plan).code == 2
+    assert tfwave("inspect", uncut, "--plan", plan, *fetch).code == 0
     everything = json.loads(tfwave("plan", uncut, "--policy", "tic", "--json").out)
     count = {
         name: sum(len(o["transfers"]) for o in p["orders"])
