@@ -15,30 +15,31 @@ import tf_keras
 
 import tfwave.keras
 
-CLASSES, BATCH, RATE = 10, 32, 0.05
+CLASSES, BATCH = 10, 32
 Tell = Callable[[dict[str, Any]], None]
 SNAPSHOT_SECONDS = 0.25
-MODELS: dict[str, tuple[tuple[int, ...], Callable[[], list[Any]]]] = {
+MODELS: dict[str, tuple[tuple[int, ...], float, Callable[[], list[Any]]]] = {
     "conv": (
         (16, 16, 1),
+        0.05,
         lambda: [
             tf_keras.layers.Conv2D(8, 3, strides=2, activation="relu"),
             tf_keras.layers.Conv2D(16, 3, strides=2, activation="relu"),
             tf_keras.layers.Flatten(),
         ],
     ),
-    "lstm": ((16, 8), lambda: [tf_keras.layers.LSTM(32)]),
+    "lstm": ((16, 8), 0.5, lambda: [tf_keras.layers.LSTM(32)]),
 }
-"""Of each the shape of an example, and its layers before the last."""
+"""Of each the shape of an example, its learning rate, and its layers before the last."""
 
 
 def make_model(kind: str) -> Any:
     """Compiled; the same weights in all workers."""
     tf_keras.utils.set_random_seed(0)
-    shape, layers = MODELS[kind]
+    shape, rate, layers = MODELS[kind]
     model = tf_keras.Sequential([tf_keras.Input(shape), *layers(), tf_keras.layers.Dense(CLASSES)])
     loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(tf_keras.optimizers.SGD(RATE), loss, metrics=["accuracy"])
+    model.compile(tf_keras.optimizers.SGD(rate), loss, metrics=["accuracy"])
     return model
 
 
