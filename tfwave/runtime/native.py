@@ -18,6 +18,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -181,6 +182,7 @@ def _build_once(progress: Progress) -> Library:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _refuse_open(folder)
+        _refuse_strangers(folder)
         with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
             if not _digest_if_intact(folder):
                 _build(folder, compiler, progress)
@@ -250,11 +252,12 @@ def _digest_if_intact(folder: Path) -> str | None:
 
 def _guarded(library: Library) -> Library:
     _refuse_open(library.path.parent, library.path)
+    if library.origin != "prebuilt":
+        _refuse_strangers(library.path.parent)
     return library
 
 
 def _refuse_open(folder: Path, *files: Path) -> None:
-    """Where anybody can make folders, as in /tmp, somebody else may have made this one."""
     for path in (*files, folder, folder.parent):
         mode = path.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -262,11 +265,17 @@ def _refuse_open(folder: Path, *files: Path) -> None:
                 f"{path} can be written by anybody, who could run code in this process: chmod o-w '{path}', or set "
                 f"{CACHE_VARIABLE} to a folder of your own"
             )
-    if folder.parent.stat().st_mode & stat.S_IWOTH and folder.stat().st_uid not in _trusted():
-        raise EnforcerError(
-            f"{folder} is another user's, who could run code in this process: set {CACHE_VARIABLE} to a folder of "
-            "your own"
-        )
+
+
+def _refuse_strangers(folder: Path) -> None:
+    """Where anybody can make folders, as in /tmp, somebody else may have made this one, or one above, or a link."""
+    for path in (folder.absolute(), folder.resolve()):
+        for inner, outer in pairwise((path, *path.parents)):
+            if outer.stat().st_mode & stat.S_IWOTH and inner.lstat().st_uid not in _trusted():
+                raise EnforcerError(
+                    f"{inner} is another user's, who could run code in this process: set {CACHE_VARIABLE} to a "
+                    "folder of your own"
+                )
 
 
 def _trusted() -> frozenset[int]:

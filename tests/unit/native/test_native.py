@@ -146,16 +146,29 @@ def test_none_is_built_where_anybody_could_replace_it(sources: Path, level: int)
     assert not list(folder.iterdir())
 
 
-def test_a_library_of_another_user_is_refused(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder such as /tmp whoever comes first makes the folder of the library."""
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_library_of_another_user_is_refused(
+    sources: Path, monkeypatch: pytest.MonkeyPatch, level: int
+) -> None:
+    """In a folder such as /tmp whoever comes first makes the folder of the library, or one above it."""
     path = native.ensure_built().path
-    path.parent.parent.chmod(0o1777)
+    made = path.parents[level]
+    made.parent.chmod(0o1777)
     assert native.ensure_built().path == path
-    monkeypatch.setattr(native, "_trusted", lambda: frozenset({path.stat().st_uid + 1}))
-    with pytest.raises(EnforcerError, match=f"{path.parent} is another user's"):
+    monkeypatch.setattr(native, "_trusted", lambda: frozenset({made.stat().st_uid + 1}))
+    with pytest.raises(EnforcerError, match=f"{made} is another user's"):
         native.ensure_built()
-    path.parent.parent.chmod(0o755)
-    assert native.ensure_built().path == path
+
+
+def test_a_link_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it leads to, nobody else can make anything."""
+    there = Path("/usr/bin")
+    monkeypatch.setattr(native, "_trusted", frozenset[int])
+    native._refuse_strangers(there)
+    tmp_path.chmod(0o1777)
+    (link := tmp_path / "link").symlink_to(there)
+    with pytest.raises(EnforcerError, match=f"{link} is another user's"):
+        native._refuse_strangers(link)
 
 
 def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
