@@ -150,8 +150,10 @@ def _fault(prebuilt: Path, cached: Path) -> str:
 
 def _verdict(library: Path, digest: str, kept: Path) -> str:
     """What a trial of the library with this digest says, or said before; empty if all is well."""
-    if kept.is_file() and kept.read_text().startswith(f"{digest}\n"):
-        return kept.read_text().partition("\n")[2]
+    with suppress(OSError):  # a cache of somebody else's, such as root's, cannot be looked into
+        judged, _, said = kept.read_text().partition("\n")
+        if judged == digest:
+            return said
     why = _tried(library, digest)
     with suppress(OSError, TfwaveError):  # where nothing can be kept, each process tries it
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -242,12 +244,12 @@ def _sources(suffix: str) -> list[Path]:
 
 
 def _digest_if_intact(folder: Path) -> str | None:
-    """The library's digest, if it is whole: loading half of one would end the process."""
-    library, kept = folder / _LIBRARY, folder / _DIGEST
-    if not (library.is_file() and kept.is_file()):
-        return None
-    digest = sha256_of(library)
-    return digest if digest == kept.read_text() else None
+    """The library's digest, if it is there and whole: loading half of one would end the process."""
+    with suppress(OSError):
+        digest = sha256_of(folder / _LIBRARY)
+        if digest == (folder / _DIGEST).read_text():
+            return digest
+    return None
 
 
 def _guarded(library: Library) -> Library:

@@ -14,6 +14,9 @@ from tfwave.runtime import compiler, native
 from tfwave.runtime.compiler import Compiler, Toolchain, find_compiler
 from tfwave.runtime.native import Library
 
+UNREADABLE = "/" + "x" * 300
+"""As a folder that nobody lets this process look into: to ask what is there fails."""
+
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -214,7 +217,8 @@ def test_other_versions_are_refused(version: str | None, monkeypatch: pytest.Mon
         native.tensorflow_version()
 
 
-def test_a_cache_that_cannot_be_written(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(native.CACHE_VARIABLE, "/proc/tfwave")
+@pytest.mark.parametrize("cache", ["/proc/tfwave", UNREADABLE])
+def test_a_cache_that_cannot_be_written(sources: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None:
+    monkeypatch.setenv(native.CACHE_VARIABLE, cache)
     with pytest.raises(EnforcerError, match=native.CACHE_VARIABLE):
         native.ensure_built()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.native.test_native import no_compilers, prepare
+from tests.unit.native.test_native import UNREADABLE, no_compilers, prepare
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.files import sha256_of
 from tfwave.runtime import native, trial
@@ -103,10 +103,11 @@ def test_it_is_tried_once_with_each_wheel_of_tensorflow(
     assert tried == [prebuilt] * 2
 
 
+@pytest.mark.parametrize("cache", ["/proc/tfwave", UNREADABLE])
 def test_it_is_tried_by_each_process_where_nothing_can_be_kept(
-    prebuilt: Path, tried: list[Path], monkeypatch: pytest.MonkeyPatch
+    prebuilt: Path, tried: list[Path], monkeypatch: pytest.MonkeyPatch, cache: str
 ) -> None:
-    monkeypatch.setenv(native.CACHE_VARIABLE, "/proc/tfwave")
+    monkeypatch.setenv(native.CACHE_VARIABLE, cache)
     for _ in range(2):
         assert native.ensure_built().origin == "prebuilt"
     assert tried == [prebuilt]
