@@ -116,9 +116,8 @@ def _compile_all(tools: Toolchain, objects: Mapping[Path, Path], log: Path, prog
 
 def _tensorflow_flags() -> tuple[list[str], list[str]]:
     """Asked of a process of its own: TensorFlow greets on standard error, which is the caller's."""
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK_FLAGS], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
-    )
+    command = [sys.executable, "-P", "-c", _ASK_FLAGS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_SECONDS, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise EnvironmentUnsupported(f"TensorFlow does not import ({last}): install it again")
