@@ -202,9 +202,12 @@ def _build_once(progress: Progress) -> Library:
 def _build(folder: Path, compiler: Compiler, progress: Progress) -> None:
     sources = _sources(".cc")
     linked = folder / f"{_LIBRARY}.{os.getpid()}"
-    build(toolchain(compiler, _SOURCES), sources, linked, progress)
-    try_out(linked)
-    keep_whole(linked, folder)
+    try:
+        build(toolchain(compiler, _SOURCES), sources, linked, progress)
+        try_out(linked)
+        keep_whole(linked, folder)
+    finally:
+        linked.unlink(missing_ok=True)
     progress(len(sources) + 1, len(sources) + 1, _LIBRARY)
 
 

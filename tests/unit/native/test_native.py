@@ -113,7 +113,9 @@ def test_a_build_that_fails_leaves_its_log_alone(sources: Path, tmp_path: Path, 
     assert {path.name for path in tmp_path.glob("cache/*/*")} == {"build.log", ".lock"}
 
 
-def test_what_does_not_work_is_not_kept(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_work_is_not_kept(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(library: Path) -> None:
         assert ctypes.CDLL(str(library)).one() == 1
         raise EnvironmentUnsupported("not with this TensorFlow")
@@ -122,6 +124,7 @@ def test_what_does_not_work_is_not_kept(sources: Path, monkeypatch: pytest.Monke
         patch.setattr(native, "try_out", fail)
         with pytest.raises(EnvironmentUnsupported, match="not with this"):
             native.ensure_built()
+    assert {path.name for path in tmp_path.glob("cache/*/*")} == {"build.log", ".lock"}
     assert native.find_built() is None
     built = native.ensure_built()
     assert native.find_built() == Library(built.path, "cached", built.passed_over)
