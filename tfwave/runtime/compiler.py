@@ -69,6 +69,7 @@ def toolchain(compiler: Compiler, sources: Path) -> Toolchain:
 
     Raises:
         EnvironmentUnsupported: TensorFlow does not import.
+        EnforcerError: it does not do so in five minutes.
     """
     asked, link_flags = _tensorflow_flags()
     # What TensorFlow's headers are warned of is not ours to mend.
@@ -117,7 +118,12 @@ def _compile_all(tools: Toolchain, objects: Mapping[Path, Path], log: Path, prog
 def _tensorflow_flags() -> tuple[list[str], list[str]]:
     """Asked of a process of its own: TensorFlow greets on standard error, which is the caller's."""
     command = [sys.executable, "-P", "-c", _ASK_FLAGS]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_SECONDS, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_SECONDS, check=False)
+    except subprocess.TimeoutExpired as err:
+        raise EnforcerError(
+            f"TensorFlow has not been imported in {_ASK_SECONDS} s: start again when this machine is less busy"
+        ) from err
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise EnvironmentUnsupported(f"TensorFlow does not import ({last}): install it again")

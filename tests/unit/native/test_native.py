@@ -3,6 +3,7 @@
 import ctypes
 import os
 import stat
+import subprocess
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -102,6 +103,15 @@ def test_a_compiler_error_is_named_with_its_log(sources: Path) -> None:
         native.ensure_built()
     log = Path(str(caught.value).partition("full log: ")[2].rstrip(")"))
     assert "nothing" in log.read_text()
+
+
+def test_a_tensorflow_that_takes_too_long_to_import_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(command: list[str], timeout: float, **_: object) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    with pytest.raises(EnforcerError, match="TensorFlow has not been imported in 300 s"):
+        compiler.toolchain(Compiler("c++", ""), Path())
 
 
 @pytest.mark.parametrize("two", ["int two() { return nothing; }\n", 'extern "C" int one() { return 2; }\n'])
