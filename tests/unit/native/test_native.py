@@ -61,10 +61,11 @@ def test_it_is_built_once_and_says_how_far_it_is(sources: Path, tmp_path: Path) 
     assert not list(path.parent.glob("*.o"))
 
 
+@pytest.mark.parametrize(("cores", "quota"), [({7}, "max 100000"), (set(range(64)), "150000 100000")])
 def test_as_many_are_compiled_at_once_as_the_process_has_cores(
-    sources: Path, monkeypatch: pytest.MonkeyPatch
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: set[int], quota: str
 ) -> None:
-    """A task of Slurm's may have one of 64, and the memory for one compiler."""
+    """A task of Slurm's, or a container, may have one of 64, and the memory for one compiler."""
     run, threads = compiler._run, set[int]()
 
     def noted(command: list[str], log: Path) -> None:
@@ -74,7 +75,9 @@ def test_as_many_are_compiled_at_once_as_the_process_has_cores(
 
     monkeypatch.setattr(compiler, "_run", noted)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    monkeypatch.setattr(compiler, "_QUOTA", tmp_path / "cpu.max")
+    (tmp_path / "cpu.max").write_text(f"{quota}\n")
     native.ensure_built()
     assert len(threads) == 1
 
