@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ Progress = Callable[[int, int, str], None]
 
 LOG = "build.log"
 
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of work, and in which time
 _ASK_SECONDS = 300
 _ASK_FLAGS = """
 import json
@@ -69,6 +71,7 @@ def toolchain(compiler: Compiler, sources: Path) -> Toolchain:
 
     Raises:
         EnvironmentUnsupported: TensorFlow does not import.
+        EnforcerError: it does not do so in five minutes.
     """
     asked, link_flags = _tensorflow_flags()
     # What TensorFlow's headers are warned of is not ours to mend.
@@ -101,7 +104,7 @@ def build(tools: Toolchain, sources: Sequence[Path], library: Path, progress: Pr
 
 def _compile_all(tools: Toolchain, objects: Mapping[Path, Path], log: Path, progress: Progress) -> None:
     """Make of each source its object, one on each core of this process; behind a failure no other is begun."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(_cores()) as pool:
         jobs = {
             pool.submit(_run, [*tools.compile_command(), "-c", str(s), "-o", str(o)], log): s.name
             for s, o in objects.items()
@@ -114,11 +117,24 @@ def _compile_all(tools: Toolchain, objects: Mapping[Path, Path], log: Path, prog
             pool.shutdown(cancel_futures=True)
 
 
+def _cores() -> int:
+    """Those of this process: all that it may run on, or as many as the quota of its container makes."""
+    cores = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError):  # there is no quota: no file, or "max"
+        quota, period = map(int, _QUOTA.read_text().split())
+        cores = min(cores, max(1, quota // period))
+    return cores
+
+
 def _tensorflow_flags() -> tuple[list[str], list[str]]:
     """Asked of a process of its own: TensorFlow greets on standard error, which is the caller's."""
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK_FLAGS], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
-    )
+    command = [sys.executable, "-P", "-c", _ASK_FLAGS]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_SECONDS, check=False)
+    except subprocess.TimeoutExpired as err:
+        raise EnforcerError(
+            f"TensorFlow has not been imported in {_ASK_SECONDS} s: start again when this machine is less busy"
+        ) from err
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise EnvironmentUnsupported(f"TensorFlow does not import ({last}): install it again")

@@ -18,6 +18,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -149,8 +150,10 @@ def _fault(prebuilt: Path, cached: Path) -> str:
 
 def _verdict(library: Path, digest: str, kept: Path) -> str:
     """What a trial of the library with this digest says, or said before; empty if all is well."""
-    if kept.is_file() and kept.read_text().startswith(f"{digest}\n"):
-        return kept.read_text().partition("\n")[2]
+    with suppress(OSError):  # a cache of somebody else's, such as root's, cannot be looked into
+        judged, _, said = kept.read_text().partition("\n")
+        if judged == digest:
+            return said
     why = _tried(library, digest)
     with suppress(OSError, TfwaveError):  # where nothing can be kept, each process tries it
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -181,6 +184,7 @@ def _build_once(progress: Progress) -> Library:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _refuse_open(folder)
+        _refuse_strangers(folder)
         with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
             if not _digest_if_intact(folder):
                 _build(folder, compiler, progress)
@@ -198,9 +202,12 @@ def _build_once(progress: Progress) -> Library:
 def _build(folder: Path, compiler: Compiler, progress: Progress) -> None:
     sources = _sources(".cc")
     linked = folder / f"{_LIBRARY}.{os.getpid()}"
-    build(toolchain(compiler, _SOURCES), sources, linked, progress)
-    try_out(linked)
-    keep_whole(linked, folder)
+    try:
+        build(toolchain(compiler, _SOURCES), sources, linked, progress)
+        try_out(linked)
+        keep_whole(linked, folder)
+    finally:
+        linked.unlink(missing_ok=True)
     progress(len(sources) + 1, len(sources) + 1, _LIBRARY)
 
 
@@ -240,21 +247,22 @@ def _sources(suffix: str) -> list[Path]:
 
 
 def _digest_if_intact(folder: Path) -> str | None:
-    """The library's digest, if it is whole: loading half of one would end the process."""
-    library, kept = folder / _LIBRARY, folder / _DIGEST
-    if not (library.is_file() and kept.is_file()):
-        return None
-    digest = sha256_of(library)
-    return digest if digest == kept.read_text() else None
+    """The library's digest, if it is there and whole: loading half of one would end the process."""
+    with suppress(OSError):
+        digest = sha256_of(folder / _LIBRARY)
+        if digest == (folder / _DIGEST).read_text():
+            return digest
+    return None
 
 
 def _guarded(library: Library) -> Library:
     _refuse_open(library.path.parent, library.path)
+    if library.origin != "prebuilt":
+        _refuse_strangers(library.path.parent)
     return library
 
 
 def _refuse_open(folder: Path, *files: Path) -> None:
-    """Where anybody can make folders, as in /tmp, somebody else may have made this one."""
     for path in (*files, folder, folder.parent):
         mode = path.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -262,11 +270,17 @@ def _refuse_open(folder: Path, *files: Path) -> None:
                 f"{path} can be written by anybody, who could run code in this process: chmod o-w '{path}', or set "
                 f"{CACHE_VARIABLE} to a folder of your own"
             )
-    if folder.parent.stat().st_mode & stat.S_IWOTH and folder.stat().st_uid not in _trusted():
-        raise EnforcerError(
-            f"{folder} is another user's, who could run code in this process: set {CACHE_VARIABLE} to a folder of "
-            "your own"
-        )
+
+
+def _refuse_strangers(folder: Path) -> None:
+    """Where anybody can make folders, as in /tmp, somebody else may have made this one, or one above, or a link."""
+    for path in (folder.absolute(), folder.resolve()):
+        for inner, outer in pairwise((path, *path.parents)):
+            if outer.stat().st_mode & stat.S_IWOTH and inner.lstat().st_uid not in _trusted():
+                raise EnforcerError(
+                    f"{inner} is another user's, who could run code in this process: set {CACHE_VARIABLE} to a "
+                    "folder of your own"
+                )
 
 
 def _trusted() -> frozenset[int]:

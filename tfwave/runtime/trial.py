@@ -36,7 +36,7 @@ def try_out(library: Path) -> None:
         EnvironmentUnsupported: it does not; plans for functions could not be told apart.
         EnforcerError: nothing is known after five minutes, or as the trial was ended.
     """
-    command = [sys.executable, "-c", _TRY, str(library)]
+    command = [sys.executable, "-P", "-c", _TRY, str(library)]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired as err:

@@ -3,6 +3,7 @@
 #include "process/api.h"
 
 #include <cstdlib>
+#include <future>
 #include <new>
 #include <string>
 #include <vector>
@@ -67,6 +68,38 @@ int SurvivesAnyFailure(const Call& call, Arguments... arguments) {
   return SurvivesAnyFailureWith([] {}, call, arguments...);
 }
 
+// In a process that has asked for none yet. What TensorFlow brings behind it would find no way to fail.
+void WhereThreadsRunOutTheCallerIsTold() {
+  const char* const functions[] = {""};
+  const tfwave_row row = {"a", "b", "edge_1_x", "", 8, 0};
+  const auto refused = [](const Answer& answer) {
+    return answer.status == -1 && answer.message.find("no more threads") != std::string::npos;
+  };
+  tfwave_status status = {};
+  for (const int enough : {0, 1}) {  // for the deadline of counters, and for priorities, too
+    Thread::left = enough;
+    CHECK(refused(Ask(tfwave_install, functions, 1, &row, 1)));
+    CHECK(refused(Ask(tfwave_set_rate, 1e9)));
+    CHECK(refused(Ask(tfwave_ledger_open, 100, 50, 10)));
+    MustDo(tfwave_get_status, &status);
+    CHECK(!status.installed && status.bytes_per_second == 0);
+  }
+  Thread::left = Thread::kAny;
+  MustDo(tfwave_install, functions, 1, &row, 1);
+  MustDo(tfwave_set_rate, 1e9);
+  MustDo(tfwave_ledger_open, 100, 50, 10);
+  Thread::left = 0;
+  std::promise<void> left;
+  process().sequencer.Arrive({1, row.source, row.destination, row.edge, 8, false}, [&](const Receipt&) {
+    process().pacer.Submit(8, [&] { left.set_value(); });
+  });
+  left.get_future().wait();
+  Thread::left = Thread::kAny;
+  MustDo(tfwave_ledger_close);
+  MustDo(tfwave_set_rate, 0);
+  MustDo(tfwave_remove);
+}
+
 void AllOfTheHookSurvives() {
   const char* const functions[] = {"", "__inference_a_function_whose_name_is_long_42"};
   const tfwave_row rows[] = {{"/job:ps/task:0", "/job:worker/task:0", "edge_1_a_long_name", "", 8, 0},
@@ -85,7 +118,7 @@ void AllOfTheHookSurvives() {
   tfwave_hand_off hand_off = {};
   int64_t cursor = 0, count = 0, lost = 0;
   SurvivesAnyFailure(tfwave_read_log, &cursor, &hand_off, 1, &count, &lost);
-  CHECK(count == 1 && cursor == 1 && hand_off.channel == 1);
+  CHECK(count == 1 && cursor == 2 && hand_off.channel == 1);  // behind one of a plan before
   SurvivesAnyFailure(tfwave_remove);
   MustDo(tfwave_get_status, &status);
   CHECK(!status.installed);
@@ -164,6 +197,7 @@ void SocketsAreLimitedWhileSomethingGoesByPriority() {
 }  // namespace
 
 void TestApi() {
+  WhereThreadsRunOutTheCallerIsTold();
   AllOfTheHookSurvives();
   WhatArrivedSurvives();
   TheLastFunctionIsTold();

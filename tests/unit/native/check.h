@@ -18,7 +18,7 @@ namespace tfwave {
 
 template <typename Condition>
 void WaitUntil(const Condition& condition) {
-  for (int i = 0; i < 2000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int i = 0; i < 6000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   CHECK(condition());
 }
 

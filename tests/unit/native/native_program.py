@@ -16,6 +16,8 @@ ORDER = ("order/*.cc",)
 LEDGER = ("pool/footprint.cc", "pool/ledger*.cc")
 OF_PROCESS = (*ORDER, "pool/*.cc", "process/ledger_api.cc")
 """The sequencer, the ledger, and what lies beside them in a process and needs no TensorFlow."""
+FEW_THREADS = Path(__file__).parent / "few_threads.h"
+"""What `sync` takes: threads that can run out."""
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 SANITIZERS = ("thread", "address,undefined")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")

@@ -229,7 +229,7 @@ void WindowsThatDifferAreRefused() {
 // Threads that bring transfers, and a link that takes them one by one: the log must bear out the rule at every
 // hand-off, and the bytes in flight must never exceed the window.
 void NoneIsOvertakenUnderManyThreads() {
-  constexpr int kThreads = 6, kEach = 2000, kWindow = 64;
+  constexpr int kThreads = 6, kEach = 500, kWindow = 64;
   HandOffLog log(65536);
   std::mutex mu;
   std::vector<Receipt> under_way;

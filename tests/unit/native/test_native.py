@@ -3,6 +3,7 @@
 import ctypes
 import os
 import stat
+import subprocess
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -13,6 +14,9 @@ from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.runtime import compiler, native
 from tfwave.runtime.compiler import Compiler, Toolchain, find_compiler
 from tfwave.runtime.native import Library
+
+UNREADABLE = "/" + "x" * 300
+"""As a folder that nobody lets this process look into: to ask what is there fails."""
 
 
 @pytest.fixture
@@ -57,10 +61,11 @@ def test_it_is_built_once_and_says_how_far_it_is(sources: Path, tmp_path: Path) 
     assert not list(path.parent.glob("*.o"))
 
 
+@pytest.mark.parametrize(("cores", "quota"), [({7}, "max 100000"), (set(range(64)), "150000 100000")])
 def test_as_many_are_compiled_at_once_as_the_process_has_cores(
-    sources: Path, monkeypatch: pytest.MonkeyPatch
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: set[int], quota: str
 ) -> None:
-    """A task of Slurm's may have one of 64, and the memory for one compiler."""
+    """A task of Slurm's, or a container, may have one of 64, and the memory for one compiler."""
     run, threads = compiler._run, set[int]()
 
     def noted(command: list[str], log: Path) -> None:
@@ -70,7 +75,9 @@ def test_as_many_are_compiled_at_once_as_the_process_has_cores(
 
     monkeypatch.setattr(compiler, "_run", noted)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    monkeypatch.setattr(compiler, "_QUOTA", tmp_path / "cpu.max")
+    (tmp_path / "cpu.max").write_text(f"{quota}\n")
     native.ensure_built()
     assert len(threads) == 1
 
@@ -101,6 +108,15 @@ def test_a_compiler_error_is_named_with_its_log(sources: Path) -> None:
     assert "nothing" in log.read_text()
 
 
+def test_a_tensorflow_that_takes_too_long_to_import_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(command: list[str], timeout: float, **_: object) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    with pytest.raises(EnforcerError, match="TensorFlow has not been imported in 300 s"):
+        compiler.toolchain(Compiler("c++", ""), Path())
+
+
 @pytest.mark.parametrize("two", ["int two() { return nothing; }\n", 'extern "C" int one() { return 2; }\n'])
 def test_a_build_that_fails_leaves_its_log_alone(sources: Path, tmp_path: Path, two: str) -> None:
     """Whether compiling or linking fails, in the folder that the next build will use."""
@@ -110,7 +126,9 @@ def test_a_build_that_fails_leaves_its_log_alone(sources: Path, tmp_path: Path, 
     assert {path.name for path in tmp_path.glob("cache/*/*")} == {"build.log", ".lock"}
 
 
-def test_what_does_not_work_is_not_kept(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_work_is_not_kept(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(library: Path) -> None:
         assert ctypes.CDLL(str(library)).one() == 1
         raise EnvironmentUnsupported("not with this TensorFlow")
@@ -119,6 +137,7 @@ def test_what_does_not_work_is_not_kept(sources: Path, monkeypatch: pytest.Monke
         patch.setattr(native, "try_out", fail)
         with pytest.raises(EnvironmentUnsupported, match="not with this"):
             native.ensure_built()
+    assert {path.name for path in tmp_path.glob("cache/*/*")} == {"build.log", ".lock"}
     assert native.find_built() is None
     built = native.ensure_built()
     assert native.find_built() == Library(built.path, "cached", built.passed_over)
@@ -146,16 +165,29 @@ def test_none_is_built_where_anybody_could_replace_it(sources: Path, level: int)
     assert not list(folder.iterdir())
 
 
-def test_a_library_of_another_user_is_refused(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder such as /tmp whoever comes first makes the folder of the library."""
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_library_of_another_user_is_refused(
+    sources: Path, monkeypatch: pytest.MonkeyPatch, level: int
+) -> None:
+    """In a folder such as /tmp whoever comes first makes the folder of the library, or one above it."""
     path = native.ensure_built().path
-    path.parent.parent.chmod(0o1777)
+    made = path.parents[level]
+    made.parent.chmod(0o1777)
     assert native.ensure_built().path == path
-    monkeypatch.setattr(native, "_trusted", lambda: frozenset({path.stat().st_uid + 1}))
-    with pytest.raises(EnforcerError, match=f"{path.parent} is another user's"):
+    monkeypatch.setattr(native, "_trusted", lambda: frozenset({made.stat().st_uid + 1}))
+    with pytest.raises(EnforcerError, match=f"{made} is another user's"):
         native.ensure_built()
-    path.parent.parent.chmod(0o755)
-    assert native.ensure_built().path == path
+
+
+def test_a_link_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it leads to, nobody else can make anything."""
+    there = Path("/usr/bin")
+    monkeypatch.setattr(native, "_trusted", frozenset[int])
+    native._refuse_strangers(there)
+    tmp_path.chmod(0o1777)
+    (link := tmp_path / "link").symlink_to(there)
+    with pytest.raises(EnforcerError, match=f"{link} is another user's"):
+        native._refuse_strangers(link)
 
 
 def test_no_compiler(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +233,8 @@ def test_other_versions_are_refused(version: str | None, monkeypatch: pytest.Mon
         native.tensorflow_version()
 
 
-def test_a_cache_that_cannot_be_written(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(native.CACHE_VARIABLE, "/proc/tfwave")
+@pytest.mark.parametrize("cache", ["/proc/tfwave", UNREADABLE])
+def test_a_cache_that_cannot_be_written(sources: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None:
+    monkeypatch.setenv(native.CACHE_VARIABLE, cache)
     with pytest.raises(EnforcerError, match=native.CACHE_VARIABLE):
         native.ensure_built()

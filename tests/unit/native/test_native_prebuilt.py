@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.native.test_native import no_compilers, prepare
+from tests.unit.native.test_native import UNREADABLE, no_compilers, prepare
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
 from tfwave.files import sha256_of
-from tfwave.runtime import native, trial
+from tfwave.runtime import compiler, native, trial
+from tfwave.runtime.compiler import Compiler
 
 VERSION = "2.20.0"
 
@@ -103,10 +104,11 @@ def test_it_is_tried_once_with_each_wheel_of_tensorflow(
     assert tried == [prebuilt] * 2
 
 
+@pytest.mark.parametrize("cache", ["/proc/tfwave", UNREADABLE])
 def test_it_is_tried_by_each_process_where_nothing_can_be_kept(
-    prebuilt: Path, tried: list[Path], monkeypatch: pytest.MonkeyPatch
+    prebuilt: Path, tried: list[Path], monkeypatch: pytest.MonkeyPatch, cache: str
 ) -> None:
-    monkeypatch.setenv(native.CACHE_VARIABLE, "/proc/tfwave")
+    monkeypatch.setenv(native.CACHE_VARIABLE, cache)
     for _ in range(2):
         assert native.ensure_built().origin == "prebuilt"
     assert tried == [prebuilt]
@@ -177,6 +179,18 @@ def test_one_that_crashes_is_passed_over(prebuilt: Path, monkeypatch: pytest.Mon
     try_by(monkeypatch, lambda library: trial.try_out(library) if library == prebuilt else None)
     monkeypatch.setattr(trial, "_TRY", "import os; os.abort()")
     assert native.ensure_built().origin == "built"
+
+
+def test_no_file_beside_the_program_is_taken_for_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the queue.py of a project, which is of no harm to the program itself."""
+    (tmp_path / "json.py").write_text("raise ImportError")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trial, "_TRY", "import json")
+    trial.try_out(tmp_path / "any.so")
+    monkeypatch.setattr(compiler, "_ASK_FLAGS", "import json; print(json.dumps([[], ['-lany']]))")
+    assert compiler.toolchain(Compiler("c++", ""), tmp_path).link_flags == ("-lany",)
 
 
 def test_none_for_this_version(prebuilt: Path, tried: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

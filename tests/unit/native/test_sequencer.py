@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.native.native_program import OF_PROCESS, assert_holds, each_sanitizer, needs_compiler
+from tests.unit.native.native_program import (
+    FEW_THREADS,
+    OF_PROCESS,
+    assert_holds,
+    each_sanitizer,
+    needs_compiler,
+)
 
 TESTS = sorted(Path(__file__).parent.glob("*_test.cc"))
 
@@ -13,4 +19,4 @@ TESTS = sorted(Path(__file__).parent.glob("*_test.cc"))
 @needs_compiler
 @each_sanitizer
 def test_sequencer(tmp_path: Path, sanitizer: str) -> None:
-    assert_holds(tmp_path, (*OF_PROCESS, "process/api.cc"), TESTS, 120, sanitizer)
+    assert_holds(tmp_path, (*OF_PROCESS, "process/api.cc"), TESTS, 120, sanitizer, sync=FEW_THREADS)

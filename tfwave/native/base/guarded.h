@@ -9,6 +9,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 
 namespace tfwave {
@@ -36,6 +37,9 @@ int32_t Guarded(char* message, int64_t size, const Work& work) noexcept {
       const std::string error = work();
       return error.empty() ? 0 : Fail(error, message, size);
     }
+  } catch (const std::system_error&) {  // all that throws it here is the start of a thread
+    return Fail("the system gives this process no more threads: raise its limit (ulimit -u, or its container's)",
+                message, size);
   } catch (const std::exception& e) {
     return Fail(e.what(), message, size);
   } catch (...) {

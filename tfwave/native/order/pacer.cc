@@ -27,7 +27,6 @@ void Pacer::Submit(int64_t bytes, std::function<void()> go) {
     lock.unlock();
     return go();
   }
-  if (!dispatcher_.joinable()) dispatcher_ = Thread(&Pacer::Dispatch, this);
   waiting_.push_back({bytes, Clock::now(), std::move(go)});
   if (waiting_.size() == 1) changed_.notify_all();
 }
@@ -35,6 +34,7 @@ void Pacer::Submit(int64_t bytes, std::function<void()> go) {
 void Pacer::SetRate(double bytes_per_second) {
   {
     std::lock_guard<Mutex> lock(mu_);
+    if (bytes_per_second > 0 && !dispatcher_.joinable()) dispatcher_ = Thread(&Pacer::Dispatch, this);
     rate_ = bytes_per_second;
     active_ = bytes_per_second > 0 || !waiting_.empty() || busy_;
   }

@@ -25,7 +25,7 @@ class Pacer {
   // if there is no pacing, else in the pacer's.
   void Submit(int64_t bytes, std::function<void()> go);
 
-  // Bytes per second; 0: no pacing, and what waits leaves at once.
+  // Bytes per second; 0: no pacing, and what waits leaves at once. Throws where the system has no more threads.
   void SetRate(double bytes_per_second);
   double rate() const { return rate_.load(std::memory_order_relaxed); }
 
@@ -50,7 +50,7 @@ class Pacer {
   Clock::time_point free_at_{};  // when the imagined link has sent all that left
   bool busy_ = false;            // the dispatcher runs a `go`
   bool stopping_ = false;
-  Thread dispatcher_;  // started by the first tensor that has to wait
+  Thread dispatcher_;  // started with the first rate
 };
 
 }  // namespace tfwave

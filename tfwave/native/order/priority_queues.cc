@@ -15,6 +15,11 @@ PriorityQueues::~PriorityQueues() {
   if (dispatcher_.joinable()) dispatcher_.join();
 }
 
+void PriorityQueues::Start() {
+  Lock lock(mu_);
+  if (!dispatcher_.joinable()) dispatcher_ = Thread(&PriorityQueues::Dispatch, this);
+}
+
 std::vector<Go> PriorityQueues::Install(const Plans* plans, int64_t generation) {
   Lock lock(mu_);
   std::vector<Go> gone = MoveOut(std::nullopt);
@@ -37,7 +42,6 @@ void PriorityQueues::Push(const Transfer& transfer, int64_t generation, Go go) {
   Lock lock(mu_);
   const auto found = lanes_.find(transfer.channel);
   if (generation != generation_ || found == lanes_.end()) return lock.unlock(), go(nullptr);
-  if (!dispatcher_.joinable()) dispatcher_ = Thread(&PriorityQueues::Dispatch, this);
   const LanePtr lane = found->second;
   if (lane->waiting.empty()) lane->last = Clock::now();
   lane->waiting.try_emplace({transfer.plan_rank, ++arrivals_}, Waiting{transfer, MonotonicNanos(), std::move(go)});

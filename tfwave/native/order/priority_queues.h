@@ -27,6 +27,8 @@ class PriorityQueues {
   ~PriorityQueues();
   PriorityQueues(const PriorityQueues&) = delete;
 
+  // Starts the thread without which nothing may be installed; throws where the system has none.
+  void Start();
   // Begins anew with the channels of some plans; null: with none. Returns what waited: the caller lets it go.
   [[nodiscard]] std::vector<Go> Install(const Plans* plans, int64_t generation);
   // The longest time in which nothing leaves a channel and arrives in the socket, before what waits is released.
@@ -76,7 +78,7 @@ class PriorityQueues {
   int64_t arrivals_ = 0;
   Counters totals_;
   bool stopping_ = false;
-  Thread dispatcher_;  // started by the first transfer
+  Thread dispatcher_;
 };
 
 // What waits on one channel, and what is under way. Plain data, guarded by the queues' lock.

@@ -22,9 +22,11 @@ Sequencer::~Sequencer() {
   if (monitor_.joinable()) monitor_.join();
 }
 
-// What may fail for lack of memory comes first.
+// What may fail, for lack of threads or of memory, comes first.
 void Sequencer::Install(std::shared_ptr<const Plans> plans) {
   Lock lock(mu_);
+  if (plans && !monitor_.joinable()) monitor_ = Thread(&Sequencer::Monitor, this);
+  if (plans && plans->UsesPriority()) priority_.Start();
   std::vector<OrderPtr> orders;
   EdgeIndex index;
   for (const auto& [id, graph] : graphs_) {

@@ -41,7 +41,8 @@ class Sequencer {
   ~Sequencer();  // releases all
   Sequencer(const Sequencer&) = delete;
 
-  // Replaces the plans; null removes them. What is held under the old ones is released.
+  // Replaces the plans; null removes them. What is held under the old ones is released. Throws, and changes nothing,
+  // where the system has no more threads.
   void Install(std::shared_ptr<const Plans> plans);
   // Off: all that is held is released, and transfers pass as they come.
   void SetEnabled(bool enabled);
@@ -133,7 +134,7 @@ class Sequencer {
   Counters totals_;
   bool monitor_sleeps_ = true;
   bool stopping_ = false;
-  Thread monitor_;  // started by the first live step
+  Thread monitor_;  // started with the first plans: TensorFlow, which brings steps, takes no exception
 };
 
 }  // namespace tfwave

@@ -31,7 +31,6 @@ std::shared_ptr<Step> Sequencer::FindOrCreateStep(int64_t id) {
   step->id = id;
   step->generation = generation_;
   step->last = Clock::now();
-  if (!monitor_.joinable()) monitor_ = Thread(&Sequencer::Monitor, this);
   if (monitor_sleeps_) wake_.notify_all();
   return step;
 }

@@ -21,6 +21,7 @@ void Ledger::Open(const LedgerRooms& rooms, double wait_seconds, std::string* er
     *error = "this process has a ledger already: add the jobs to it, or close it first";
     return;
   }
+  if (!watch_.joinable()) watch_ = Thread(&Ledger::WatchDeadlines, this);
   open_ = true;
   rooms_ = rooms;
   wait_ = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wait_seconds));

@@ -52,6 +52,7 @@ class Ledger {
   ~Ledger();  // closes
   Ledger(const Ledger&) = delete;
 
+  // Throws where the system has no more threads.
   void Open(const LedgerRooms& rooms, double wait_seconds, std::string* error);
   // Forgets all jobs; what waits goes.
   void Close();
@@ -138,7 +139,7 @@ class Ledger {
   std::deque<std::string> messages_;
   bool watch_sleeps_ = false;
   bool stopping_ = false;
-  Thread watch_;  // started by the first request that waits
+  Thread watch_;  // started when it is first opened: TensorFlow, which asks, takes no exception
 };
 
 }  // namespace tfwave

@@ -20,7 +20,6 @@ int64_t Ledger::Enqueue(Lock& lock, const std::string& name, Job* job, int group
   if (waits) {
     request->second.answered = std::move(answered);
     ++counters_.waited;
-    if (!watch_.joinable()) watch_ = Thread(&Ledger::WatchDeadlines, this);
     if (watch_sleeps_) wake_.notify_all();
   }
   Deliver(lock, &answers);

@@ -20,7 +20,6 @@ using namespace tfwave;
 namespace {
 
 constexpr std::chrono::hours kNever{1};
-constexpr int kAny = 1 << 30;  // threads
 
 struct Outcome {
   std::string error;
@@ -240,7 +239,7 @@ void WhereThreadsRunOutNoGroupForms() {
     } catch (const std::system_error& error) {
       why = error.what();
     }
-    Thread::left = kAny;
+    Thread::left = Thread::kAny;
     CHECK(Contains(why, "no more threads"));
     CHECK(fcntl(end, F_GETFD) == -1 && fcntl(other, F_GETFD) == -1);
   }

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 namespace tfwave {
 
@@ -18,16 +17,17 @@ using Clock = std::chrono::steady_clock;
 
 class Thread : public std::thread {
  public:
-  inline static std::atomic<int> left{1 << 30};  // that may be started
+  static constexpr int kAny = 1 << 30;
+  inline static std::atomic<int> left{kAny};  // that may be started
 
   Thread() = default;
-  template <typename Work>
-  explicit Thread(Work work) : std::thread(Started(std::move(work))) {}
+  template <typename Work, typename... Arguments>
+  explicit Thread(Work work, Arguments... arguments) : std::thread(Started(work, arguments...)) {}
 
  private:
-  template <typename Work>
-  static std::thread Started(Work work) {
-    if (left-- > 0) return std::thread(std::move(work));
+  template <typename Work, typename... Arguments>
+  static std::thread Started(Work work, Arguments... arguments) {
+    if (left-- > 0) return std::thread(work, arguments...);
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "no more threads");
   }
 };
