@@ -149,8 +149,9 @@ def _fault(prebuilt: Path, cached: Path) -> str:
 
 def _verdict(library: Path, digest: str, kept: Path) -> str:
     """What a trial of the library with this digest says, or said before; empty if all is well."""
-    if kept.is_file() and kept.read_text().startswith(f"{digest}\n"):
-        return kept.read_text().partition("\n")[2]
+    said, _, why = _text_of(kept).partition("\n")
+    if said == digest:
+        return why
     why = _tried(library, digest)
     with suppress(OSError, TfwaveError):  # where nothing can be kept, each process tries it
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -241,11 +242,19 @@ def _sources(suffix: str) -> list[Path]:
 
 def _digest_if_intact(folder: Path) -> str | None:
     """The library's digest, if it is whole: loading half of one would end the process."""
-    library, kept = folder / _LIBRARY, folder / _DIGEST
-    if not (library.is_file() and kept.is_file()):
-        return None
-    digest = sha256_of(library)
-    return digest if digest == kept.read_text() else None
+    kept = _text_of(folder / _DIGEST)
+    with suppress(OSError):
+        if kept and kept == sha256_of(folder / _LIBRARY):
+            return kept
+    return None
+
+
+def _text_of(path: Path) -> str:
+    """What a file of a folder says; nothing where it is not there, or where only another user may read it."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def _guarded(library: Library) -> Library:

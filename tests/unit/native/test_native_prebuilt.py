@@ -112,6 +112,18 @@ def test_it_is_tried_by_each_process_where_nothing_can_be_kept(
     assert tried == [prebuilt]
 
 
+def test_it_is_taken_where_the_cache_may_not_be_read(
+    prebuilt: Path, tried: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where HOME is another user's; root reads all folders, but none with such a name."""
+    monkeypatch.setenv(native.CACHE_VARIABLE, f"/{'x' * 300}")
+    assert native.ensure_built() == native.find_built() == native.Library(prebuilt, "prebuilt")
+    prebuilt.unlink()
+    assert native.find_built() is None
+    with pytest.raises(EnforcerError, match=f"cannot write .*: set {native.CACHE_VARIABLE} to a writable"):
+        native.ensure_built()
+
+
 def test_before_a_cached_one(sources: Path, prebuilt: Path, tried: list[Path]) -> None:
     shutil.move(prebuilt.parent, sources / "aside")
     cached = native.ensure_built()
