@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from tests.numerics.processes import said_in_pool
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.cli.app import app
+from tfwave.errors import EnforcerError
+from tfwave.runtime.trace.memory import trace_memory
 
 pytestmark = pytest.mark.tensorflow
 
@@ -88,3 +91,14 @@ def test_waves_are_judged_but_the_trace_tells_no_gradients(
 )
 def test_what_cannot_be_captured_is_refused(found: dict[str, Any], case: str, message: str) -> None:
     assert re.fullmatch(message + ".*", found[case]), found[case]
+
+
+def test_a_trace_that_cannot_be_written_is_no_full_pool() -> None:
+    """No file may have a byte here. Of a full disk TensorFlow tells by the error of a full pool."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(EnforcerError, match=r"cannot be written to .*: make room there, or set TMPDIR"):
+            trace_memory(lambda: None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -74,7 +74,8 @@ def trace_memory(run: Callable[[], Any]) -> tuple[Any, MemoryTrace]:
     """Run something in this thread and trace the process meanwhile; what it returns, and the trace.
 
     Raises:
-        EnforcerError: the process is being profiled already, or TensorFlow's profiler is not the one known here.
+        EnforcerError: the process is being profiled already, TensorFlow's profiler is not the one known here, or
+            there is no room for what it writes.
         EnvironmentUnsupported: there is no TensorFlow, or tfwave does not support it.
     """
     session = _session()
@@ -84,7 +85,7 @@ def trace_memory(run: Callable[[], Any]) -> tuple[Any, MemoryTrace]:
             value = run()
             time.sleep(_SETTLE_SECONDS)
         finally:
-            session.export_to_tb()
+            _export(session, folder)
         (written,) = Path(folder).rglob("*.xplane.pb")
         return value, read_memory(written.read_bytes())
 
@@ -111,6 +112,17 @@ def _start(session: Any, folder: str) -> None:
         ) from err
     except TypeError as err:
         raise _unknown(tensorflow_version()) from err
+
+
+def _export(session: Any, folder: str) -> None:
+    """End the trace. What TensorFlow raises where it cannot write reads as if the pool had no room."""
+    errors: Any = importlib.import_module("tensorflow").errors
+    try:
+        session.export_to_tb()
+    except errors.OpError as err:
+        raise EnforcerError(
+            f"a trace of this process cannot be written to {folder} ({err.message}): make room there, or set TMPDIR"
+        ) from err
 
 
 def _unknown(version: str) -> EnforcerError:
