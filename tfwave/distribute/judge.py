@@ -1,5 +1,6 @@
 """Judging hand-offs while a training runs."""
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +8,8 @@ from typing import NamedTuple
 
 from tfwave.distribute.servers import channel_of, function_of
 from tfwave.plan.plan import Plan
-from tfwave.report.conformance import Conformance, HandOff, conformance
+from tfwave.report.conformance import HandOff, conformance
+from tfwave.report.figures import median_of
 
 _Step = tuple[int, str]
 _MOST_STEPS = 10_000
@@ -20,14 +22,18 @@ _QUIET_SECONDS = 1.0
 class Kept:
     """How steps kept their order, each channel of a step by itself.
 
-    `conforming` judges those that the plan held to their end; `released` counts the others: a deadline, a new plan,
-    a step's abort or the off switch let them go. `planned` is how many transfers the plan names for those that
-    `conforming` judges: the runtime may send some under names that it does not know.
+    `steps` counts those that the plan held to their end, `exact_steps` those of them that kept it, `hand_offs` what
+    they handed off; `inversion_share` is the median of theirs, as `Conformance` has it. `released` counts the other
+    steps: a deadline, a new plan, a step's abort or the off switch let them go. `planned` is how many transfers the
+    plan names for `steps`: the runtime may send some under names that it does not know.
     """
 
-    conforming: Conformance
-    released: int
+    steps: int
+    exact_steps: int
+    inversion_share: float
+    hand_offs: int
     planned: int
+    released: int
 
 
 @dataclass
@@ -37,7 +43,12 @@ class _Open:
 
 
 class _Closed(NamedTuple):
-    hand_offs: list[HandOff]
+    """What is kept of a step that has ended: no hand-off, of which there may be millions."""
+
+    is_held: bool
+    is_exact: bool
+    inversion_share: float
+    hand_offs: int
     planned: int
 
 
@@ -73,9 +84,15 @@ class Judge:
         """Judge the steps that have ended since the last call."""
         closed = list(self._closed)
         self._closed.clear()
-        held = [step for step in closed if _is_held(step.hand_offs)]
-        judged = conformance(h for step in held for h in step.hand_offs)
-        return Kept(judged, len(closed) - len(held), sum(step.planned for step in held))
+        held = [step for step in closed if step.is_held]
+        return Kept(
+            steps=len(held),
+            exact_steps=sum(step.is_exact for step in held),
+            inversion_share=median_of([s.inversion_share for s in held if not math.isnan(s.inversion_share)]),
+            hand_offs=sum(step.hand_offs for step in held),
+            planned=sum(step.planned for step in held),
+            released=len(closed) - len(held),
+        )
 
     def steps(self, function: str) -> int:
         """How many steps of a function have ended so far."""
@@ -90,10 +107,14 @@ class Judge:
 
     def _close(self, key: _Step) -> None:
         hand_offs = self._open.pop(key).hand_offs
-        self._closed.append(_Closed(hand_offs, self._sizes.get(key[1], len(hand_offs))))
+        judged = conformance(hand_offs)
+        is_held = _is_held(hand_offs)
+        is_exact = is_held and judged.exact
+        planned = self._sizes.get(key[1], len(hand_offs))
+        self._closed.append(_Closed(is_held, is_exact, judged.inversion_share, len(hand_offs), planned))
         function = function_of(key[1])
         self._steps[function] += 1
-        self._exact[function] += _is_held(hand_offs) and conformance(hand_offs).exact
+        self._exact[function] += is_exact
 
 
 def _is_held(hand_offs: Iterable[HandOff]) -> bool:

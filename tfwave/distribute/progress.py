@@ -36,7 +36,7 @@ class Progress:
     phase: Phase = Phase.WARMING
     since: float = 0.0
     failures: int = 0
-    """So many traces did not come about."""
+    """So many traces told nothing."""
     losses: int = 0
     """How often the order was judged to make steps slower."""
     settled: bool = False

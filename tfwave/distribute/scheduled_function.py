@@ -17,6 +17,10 @@ from tfwave.runtime.coordinator import StepRun
 _TRACE_SECONDS = 30.0
 """A trace ends after this time, however few steps the function ran in it: others wait for theirs."""
 _MOST_TRACES = 3
+"""A function of whose traces so many told nothing stays unordered."""
+_PAUSE_SECONDS = 5.0
+"""After a trace that could not begin the next one waits so long, and twice as long each time."""
+_LONGEST_PAUSE_SECONDS = 300.0
 _MOST_LOSSES = 3
 """An order is taken out when so many judgements went against it: machines have moods."""
 _EXACT_SHARE = 0.5
@@ -39,6 +43,8 @@ class ScheduledFunction:
     enforcement: Enforcement
     draft: Draft | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)  # of progress
+    _pause: float = 0.0
+    _next_trace: float = 0.0
 
     @property
     def name(self) -> str:
@@ -64,7 +70,7 @@ class ScheduledFunction:
         """Move on, if it is time.
 
         1. Measured, with a draft: it is ordered.
-        2. Measured, without one: it is traced, if no other function is.
+        2. Measured, without one: it is traced, if no other function is, and all workers are there.
         3. Traced: it is planned, and ordered.
         4. Ordered for long enough: its order is settled, measured again, or given up.
 
@@ -93,12 +99,23 @@ class ScheduledFunction:
             self.drafter.stop()
 
     def _trace(self) -> None:
+        if time.perf_counter() < self._next_trace:
+            return
         try:
             self.drafter.start()
         except EnforcerError as err:
-            self._try_again(err)
+            self._wait(err)
         else:
+            self._pause = 0.0
             self._enter(Phase.TRACING)
+
+    def _wait(self, err: EnforcerError) -> None:
+        """A worker may be gone for a while, or traced by its user."""
+        if not self._pause:
+            _log.warning("tfwave: the transfers of %s stay unordered for now: %s", self.name, err)
+        self._pause = min(max(2 * self._pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
+        self._next_trace = time.perf_counter() + self._pause
+        self._enter(Phase.MEASURING)
 
     def _plan(self) -> None:
         try:
@@ -109,7 +126,7 @@ class ScheduledFunction:
             self._order(self.draft)
 
     def _try_again(self, err: TfwaveError) -> None:
-        """A worker may be gone for a while, or traced by its user."""
+        """A worker may have gone, or have seen no step."""
         self.progress.failures += 1
         if self.progress.failures < _MOST_TRACES:
             self._enter(Phase.MEASURING)

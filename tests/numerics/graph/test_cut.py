@@ -215,7 +215,7 @@ def test_both_refuse_a_colocation_that_cannot_be() -> None:
         cut(case.item, devices=CPUS)
 
 
-@pytest.mark.parametrize("name", ["_step", "_looping", "_branching", "_calling"])
+@pytest.mark.parametrize("name", ["_step", "_looping", "_branching", "_calling", "_scaling"])
 def test_a_function_is_cut_as_by_tensorflow(name: str) -> None:
     with tf.device("CPU:1"):
         weight = tf.Variable(tf.ones((4, 4)) * 0.1)
@@ -284,8 +284,20 @@ def _calling(weight: Any, bias: Any) -> Callable[[Any], Any]:
     return call
 
 
+def _scaling(weight: Any, bias: Any) -> Callable[[Any], Any]:
+    """The small tensor that it captures is a constant in its graph, and an argument all the same."""
+    factor = tf.constant([0.5, 2.0, 3.0, 4.0])
+
+    def scale(x: Any) -> Any:
+        value = (x @ weight) * factor
+        with tf.device("CPU:2"):
+            return value + bias
+
+    return scale
+
+
 _FUNCTIONS: Mapping[str, Callable[[Any, Any], Callable[[Any], Any]]] = {
-    f.__name__: f for f in (_step, _looping, _branching, _calling)
+    f.__name__: f for f in (_step, _looping, _branching, _calling, _scaling)
 }
 
 

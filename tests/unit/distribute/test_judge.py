@@ -1,6 +1,7 @@
 """Judging hand-offs as they are read, and the figures of a window."""
 
 import math
+import sys
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,10 @@ from tests.plans import plan_by_hand
 from tfwave.distribute.figures import FunctionStep, figures_of
 from tfwave.distribute.judge import Judge, Kept
 from tfwave.graph.names import Channel
-from tfwave.report.conformance import HandOff, conformance
+from tfwave.report.conformance import HandOff
 
 STEP = "train ps -> worker"
+NOTHING = Kept(0, 0, math.nan, 0, 0, 0)
 
 
 def handed(step: int, *ranks: int, channel: str = STEP, reason: str = "ORDERED") -> list[HandOff]:
@@ -21,23 +23,23 @@ def handed(step: int, *ranks: int, channel: str = STEP, reason: str = "ORDERED")
 def test_a_step_is_judged_when_nothing_more_comes_of_it() -> None:
     judge = Judge()
     judge.add(handed(1, 0, 1), 0)
-    assert judge.take().conforming.steps == 0
+    assert judge.take().steps == 0
     judge.add(handed(1, 2) + handed(2, 0), 0.9)
-    assert judge.take().conforming.steps == 0
+    assert judge.take().steps == 0
     judge.add(handed(2, 1), 2.0)
-    first = judge.take().conforming
+    first = judge.take()
     assert (first.steps, first.exact_steps, first.hand_offs) == (1, 1, 3)
     judge.add([], 9)
-    assert judge.take().conforming.hand_offs == 2
+    assert judge.take().hand_offs == 2
 
 
 def test_a_step_of_which_all_came_is_judged_at_once() -> None:
     judge = Judge()
     judge.expect({"train": plan_by_hand({Channel("ps", "worker"): ("edge_1_v", "edge_2_w")})})
     judge.add(handed(1, 0, 1) + handed(2, 0), 0)
-    assert judge.take().conforming.steps == 1
+    assert judge.take().steps == 1
     judge.add(handed(2, 1), 0.1)
-    assert judge.take().conforming.exact_steps == 1
+    assert judge.take().exact_steps == 1
 
 
 def test_what_never_came_of_a_plan_is_counted() -> None:
@@ -47,7 +49,7 @@ def test_what_never_came_of_a_plan_is_counted() -> None:
     judge.add(handed(1, 0, 1) + handed(2, 1) + handed(3, 0, 1, reason="RELEASED"), 0)
     judge.add([], 9)
     kept = judge.take()
-    assert (kept.conforming.hand_offs, kept.planned, kept.released) == (3, 4, 1)
+    assert (kept.hand_offs, kept.planned, kept.released) == (3, 4, 1)
 
 
 def test_inversions_across_two_readings_are_seen() -> None:
@@ -55,7 +57,27 @@ def test_inversions_across_two_readings_are_seen() -> None:
     judge.add(handed(1, 1), 0)
     judge.add(handed(1, 0), 0.5)
     judge.add([], 9)
-    assert judge.take().conforming.inversions == 1
+    assert judge.take().inversion_share == 1
+
+
+def test_the_share_of_inversions_is_that_of_the_median_step() -> None:
+    """The fifth step has no pair, the sixth was let go, and neither has a share."""
+    judge = Judge()
+    judge.add(handed(1, 0, 1) + handed(2, 1, 0) + handed(3, 1, 0) + handed(4, 0, 2, 1) + handed(5, 0), 0)
+    judge.add(handed(6, 1, 0, reason="RELEASED"), 0)
+    judge.add([], 9)
+    assert judge.take().inversion_share == pytest.approx((1 + 1 / 3) / 2)
+
+
+def test_no_hand_off_stays_of_a_step_that_has_ended() -> None:
+    judge, (hand_off, *others) = Judge(), handed(1, 0, 1)
+    references = [sys.getrefcount(hand_off)]
+    judge.add([hand_off, *others], 0)
+    references.append(sys.getrefcount(hand_off))
+    judge.add([], 9)
+    references.append(sys.getrefcount(hand_off))
+    assert [count - references[0] for count in references] == [0, 1, 0]
+    assert judge.take().hand_offs == 2
 
 
 def test_released_steps_are_not_exact() -> None:
@@ -66,7 +88,7 @@ def test_released_steps_are_not_exact() -> None:
     assert judge.exact_share("train") == pytest.approx(1 / 3)
     assert judge.steps("train") == 3
     kept = judge.take()
-    assert (kept.conforming.steps, kept.conforming.exact_steps, kept.released) == (3, 2, 1)
+    assert (kept.steps, kept.exact_steps, kept.released) == (3, 2, 1)
     assert judge.exact_share("eval") == 1
     assert judge.exact_share("other") == 0
 
@@ -77,14 +99,14 @@ def test_a_step_that_was_let_go_halfway_is_not_exact() -> None:
     judge.add([], 9)
     assert judge.exact_share("train") == 0
     kept = judge.take()
-    assert (kept.conforming.steps, kept.released) == (0, 1)
+    assert (kept.steps, kept.released) == (0, 1)
 
 
 def test_the_figures_are_those_of_the_function_that_takes_the_time() -> None:
     plan = plan_by_hand({Channel("a", "b"): ("edge_1_w",)})
     steps = [FunctionStep("train", worker, seconds) for worker, seconds in ((0, 1.0), (0, 3.0), (1, 4.0))]
     steps += [FunctionStep("eval", 0, 0.1)] * 5
-    figures = figures_of(steps, Kept(conformance(handed(1, 0, 1) + handed(2, 1, 0)), 3, 5), {"train": plan})
+    figures = figures_of(steps, Kept(2, 1, 0.5, 4, 5, 3), {"train": plan})
     assert figures.steps == 8
     assert figures.step_seconds == 3
     assert figures.straggler == pytest.approx(0.75)
@@ -104,7 +126,7 @@ def test_stragglers_that_take_turns_do_not_cancel_out() -> None:
     """Each worker is as often the slow one: their medians are equal, and all iterations but one wait."""
     times = {0: (1.0, 4.0, 1.0, 2.0), 1: (4.0, 1.0, 2.0, 2.0, 9.0)}
     steps = [FunctionStep("train", worker, t) for worker, own in times.items() for t in own]
-    figures = figures_of(steps, Kept(conformance([]), 0, 0), {})
+    figures = figures_of(steps, NOTHING, {})
     assert figures.straggler == pytest.approx(0.75)
     assert figures.straggler_median == pytest.approx(0.625)
 
@@ -114,11 +136,11 @@ def test_efficiency_is_that_of_the_best_step_and_of_the_median_one() -> None:
     plan = plan_by_hand({Channel("a", "b"): ("edge_1_w",)})
     plan = replace(plan, predicted=replace(plan.predicted, upper_seconds=3.0, lower_seconds=1.0))
     steps = [FunctionStep("train", 0, seconds) for seconds in (1.5, 2.0, 5.0)]
-    figures = figures_of(steps, Kept(conformance([]), 0, 0), {"train": plan})
+    figures = figures_of(steps, NOTHING, {"train": plan})
     assert (figures.efficiency, figures.efficiency_median) == (0.75, 0.5)
 
 
 def test_an_empty_window_has_no_figures() -> None:
-    figures = figures_of([], Kept(conformance([]), 0, 0), {})
+    figures = figures_of([], NOTHING, {})
     assert figures.steps == figures.released == 0
     assert all(math.isnan(v) for name, v in figures.logs().items() if name != "tfwave_released")

@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -13,7 +16,9 @@ from tests.graphs import SERVERS, WORKER
 from tests.plans import plan_by_hand
 from tests.unit.coordinated import Closure, Coordinator, Function
 from tfwave.distribute import enforcement, judge, run, scheduled_function
+from tfwave.distribute.progress import Phase, Progress
 from tfwave.distribute.schedule import Schedule
+from tfwave.distribute.scheduled_function import ScheduledFunction
 from tfwave.distribute.servers import Servers
 from tfwave.distribute.settings import Settings
 from tfwave.errors import EnforcerError
@@ -22,6 +27,7 @@ from tfwave.plan.io import load_plan
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2
 from tfwave.runtime.control.service import ControlServer, serve
+from tfwave.runtime.coordinator import StepRun
 from tfwave.runtime.job_devices import JobDevices
 
 PS = "/job:ps/replica:0/task:0"
@@ -347,19 +353,48 @@ def test_an_order_that_pays_stays(started: Job) -> None:
     assert started.hook.installed == [[], ["f"]]
 
 
-def test_a_trace_that_is_refused_is_tried_again(started: Job) -> None:
-    started.tracers[1].refusals = 2
-    started.until_ordered(Function("f"))
-    assert [tracer.starts for tracer in started.tracers] == [3, 1]
-
-
-def test_a_trace_that_is_refused_three_times_is_given_up(
-    started: Job, caplog: pytest.LogCaptureFixture
+def test_a_trace_that_is_refused_is_tried_again(
+    started: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    started.tracers[1].refusals = 3
-    started.run(Function("f"), until=lambda: started.schedule.phases.get("f") == "unordered")
+    """A worker may be away, and a function that is new then has its turn when the worker is back."""
+    monkeypatch.setattr(scheduled_function, "_PAUSE_SECONDS", 0.01)
+    started.tracers[1].refusals = 4
+    started.until_ordered(Function("f"))
+    assert [tracer.starts for tracer in started.tracers] == [5, 1]
+    assert caplog.text.count("the transfers of f stay unordered for now") == 1
+
+
+def test_a_trace_that_is_refused_again_waits_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, asked = SimpleNamespace(now=0.0), list[float]()
+
+    def refuse() -> None:
+        asked.append(clock.now)
+        raise EnforcerError("a worker is away")
+
+    monkeypatch.setattr(scheduled_function, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    named: Any = SimpleNamespace(name="f")
+    drafter: Any = SimpleNamespace(start=refuse)
+    graph = Function("f").graph
+    function = ScheduledFunction(ref(graph), named, Progress(1, 1, Phase.MEASURING), drafter, named)
+    for second in range(1000):
+        clock.now = float(second)
+        function.count(StepRun(0, None, clock.now, 0.0))
+        function.advance(may_trace=True)
+    assert asked == [0, 5, 15, 35, 75, 155, 315, 615, 915]
+
+
+def test_a_trace_that_told_nothing_three_times_is_given_up(
+    started: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as blind:
+        for tracer in started.tracers:
+            blind.setattr(
+                tracer, "stop", lambda tracer=tracer: setattr(tracer, "on", False) or control_pb2.Trace()
+            )
+        started.run(Function("f"), until=lambda: started.schedule.phases.get("f") == "unordered")
+    assert [tracer.starts for tracer in started.tracers] == [3, 3]
     assert not any(tracer.on for tracer in started.tracers)
-    assert "the transfers of f stay unordered" in caplog.text
+    assert "the transfers of f stay unordered: no step of f was traced" in caplog.text
     started.until_ordered(Function("g"))
 
 

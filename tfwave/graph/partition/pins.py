@@ -13,6 +13,9 @@ from tfwave.graph.partition.devices import DeviceSet, parse_device
 from tfwave.graph.partition.signatures import IDENTITY_OPS, as_type
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, GraphDef, NodeDef
 
+_ARGUMENTS = frozenset({"Placeholder", "Const"})
+"""What a traced function's inputs are: TensorFlow shows the small tensors that it captures as constants."""
+
 
 def is_function(graph: GraphDef) -> bool:
     """Is it the body of a function: has it arguments or returns?"""
@@ -27,14 +30,15 @@ def as_job(item: GraphItem) -> GraphItem:
 def as_function(item: GraphItem, handles: Mapping[str, str] | None = None) -> GraphItem:
     """The graph of a traced function (``concrete.graph.as_graph_def()``) as the body that TensorFlow runs.
 
-    Fed placeholders become arguments, fetched tensors ``node:port`` returns; other fetches are only run.
+    Fed placeholders and constants become arguments, fetched tensors ``node:port`` returns; other fetches are only
+    run.
 
     Args:
         item: its feeds are in the order of the function's inputs.
         handles: the device of an input, by its name as in the feeds: where the variable is.
 
     Raises:
-        GraphError: a feed that is no placeholder, or a feed or fetch that the graph does not have.
+        GraphError: a feed that is no placeholder or constant, or a feed or fetch that the graph does not have.
     """
     graph = GraphDef()
     graph.CopyFrom(item.graph)
@@ -78,8 +82,10 @@ def _named(text: str, by_name: Mapping[str, NodeDef]) -> NodeDef:
 
 
 def _make_argument(node: NodeDef, index: int, device: str) -> None:
-    if node.op != "Placeholder":
-        raise GraphError(f"'{node.name}' is fed, but it is no Placeholder: only those can be arguments")
+    if node.op not in _ARGUMENTS:
+        raise GraphError(
+            f"'{node.name}' is fed, but it is no Placeholder and no constant: only those can be arguments"
+        )
     kind = node.attr["dtype"].type
     node.ClearField("attr")
     node.op, node.device = "_Arg", device
