@@ -1,13 +1,17 @@
 """Dependencies of ops on transfers: each case by hand."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder
+from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import GraphError
 from tfwave.graph.levels import natural_ranks
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import Dependencies, bits, find_dependencies
+from tfwave.planner.plan import PlanRequest, choose_orders
 
 SERVER, OTHER = SERVERS[:2]
 
@@ -135,3 +139,29 @@ def test_natural_ranks_go_by_level_then_number() -> None:
 def test_bits() -> None:
     assert list(bits(0)) == []
     assert list(bits(0b1011 << 70)) == [70, 71, 73]
+
+
+def test_the_orders_of_many_tasks_are_found_without_a_look_at_all_nodes_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = list[int]()
+    stock = GraphView.forward_fanins
+
+    def forward_fanins(view: GraphView, node: int) -> Sequence[int]:
+        looked.append(node)
+        return stock(view, node)
+
+    monkeypatch.setattr(GraphView, "forward_fanins", forward_fanins)
+    counts = list[int]()
+    for count in (4, 16):
+        build = Builder()
+        for number in range(count):
+            worker = WORKER.replace("task:0", f"task:{number}")
+            build.op(worker, f"use{number}", [build.pair(f"v{number}", SERVER, worker, send=False)])
+        view = GraphView.of(*build.partitions.values())
+        transfers = find_transfers(view).data
+        looked.clear()
+        chosen = choose_orders(view, transfers, uniform_costs(view), PlanRequest("tic"))
+        assert len(chosen.per_task) == count
+        counts.append(len(looked))
+    assert counts[1] == 4 * counts[0]
