@@ -12,6 +12,8 @@ from tfwave.report.conformance import Conformance, HandOff, conformance
 _Step = tuple[int, str]
 _MOST_STEPS = 10_000
 """So many are kept, if nobody takes them."""
+_MOST_HAND_OFFS = 1_000_000
+"""Those that are kept have no more of these together, some 200 MB."""
 _QUIET_SECONDS = 1.0
 """A step has ended when nothing was handed off for so long."""
 
@@ -49,7 +51,8 @@ class Judge:
 
     def __init__(self) -> None:
         self._open: dict[_Step, _Open] = {}
-        self._closed: deque[_Closed] = deque(maxlen=_MOST_STEPS)
+        self._closed: deque[_Closed] = deque()
+        self._hand_offs = 0
         self._exact: Counter[str] = Counter()
         self._steps: Counter[str] = Counter()
         self._sizes: dict[str, int] = {}
@@ -73,6 +76,7 @@ class Judge:
         """Judge the steps that have ended since the last call."""
         closed = list(self._closed)
         self._closed.clear()
+        self._hand_offs = 0
         held = [step for step in closed if _is_held(step.hand_offs)]
         judged = conformance(h for step in held for h in step.hand_offs)
         return Kept(judged, len(closed) - len(held), sum(step.planned for step in held))
@@ -91,6 +95,9 @@ class Judge:
     def _close(self, key: _Step) -> None:
         hand_offs = self._open.pop(key).hand_offs
         self._closed.append(_Closed(hand_offs, self._sizes.get(key[1], len(hand_offs))))
+        self._hand_offs += len(hand_offs)
+        while len(self._closed) > _MOST_STEPS or self._hand_offs > _MOST_HAND_OFFS:
+            self._hand_offs -= len(self._closed.popleft().hand_offs)
         function = function_of(key[1])
         self._steps[function] += 1
         self._exact[function] += _is_held(hand_offs) and conformance(hand_offs).exact

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.plans import plan_by_hand
+from tfwave.distribute import judge as judging
 from tfwave.distribute.figures import FunctionStep, figures_of
 from tfwave.distribute.judge import Judge, Kept
 from tfwave.graph.names import Channel
@@ -48,6 +49,17 @@ def test_what_never_came_of_a_plan_is_counted() -> None:
     judge.add([], 9)
     kept = judge.take()
     assert (kept.conforming.hand_offs, kept.planned, kept.released) == (3, 4, 1)
+
+
+def test_what_nobody_takes_is_kept_up_to_so_many_hand_offs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest steps go; what comes once they were taken is counted anew."""
+    monkeypatch.setattr(judging, "_MOST_HAND_OFFS", 8)
+    judge = Judge()
+    for _ in range(2):
+        judge.add(handed(1, 1, 0, 2) + handed(2, 0, 1, 2) + handed(3, 0, 1, 2), 0)
+        judge.add([], 9)
+        kept = judge.take().conforming
+        assert (kept.steps, kept.exact_steps, kept.hand_offs) == (2, 2, 6)
 
 
 def test_inversions_across_two_readings_are_seen() -> None:
