@@ -9,7 +9,6 @@ from tfwave.balance.load import transfer_seconds
 from tfwave.balance.variable import Variable
 from tfwave.cost.table import Costs
 from tfwave.errors import GraphError
-from tfwave.graph.levels import longest_path_levels
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import GraphView
 
@@ -53,7 +52,7 @@ class _Moved:
 
     def __init__(self, holdings: Holdings, transfers: Iterable[Transfer], costs: Costs | None) -> None:
         view = holdings.view
-        levels = longest_path_levels(view)
+        levels = view.levels
         self.never = float(max(levels) + 1)
         self.bytes: dict[str, int] = defaultdict(int)
         self.seconds: dict[str, list[float]] = defaultdict(list)

@@ -1,20 +1,10 @@
-"""How deep each node lies in a graph, and ranks of nodes by that and by name."""
+"""Nodes in the order of their names, and by how deep they lie in a graph."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from tfwave.graph.names import natural_key
 from tfwave.graph.view import GraphView
-
-
-def longest_path_levels(view: GraphView) -> list[int]:
-    """Per node: the edges on the longest path that leads to it."""
-    levels = [0] * len(view)
-    for node in view.topological_order:
-        fanins = view.forward_fanins(node)
-        if fanins:
-            levels[node] = 1 + max([levels[f] for f in fanins])
-    return levels
 
 
 def by_name(view: GraphView, nodes: Iterable[int]) -> tuple[int, ...]:

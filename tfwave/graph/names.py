@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from tfwave.errors import GraphError, PlanError
@@ -13,6 +14,8 @@ _TASK = re.compile(r"/job:[^/]+(/replica:\d+)?/task:\d+")
 _DEVICE = re.compile(r"/job:([^/]+)/(?:replica:\d+/)?task:(\d+)/device:(.+)")
 _DIGITS = re.compile(r"([0-9]{1,18})")
 _NUMBER = re.compile(r"[0-9]{1,18}")
+_KNOWN_DEVICES = 1 << 14
+"""So many names are taken apart once: a graph names few, each of them often."""
 
 
 class TensorName(NamedTuple):
@@ -54,6 +57,7 @@ def edge_source(edge: str) -> str:
     return match.group(1) if match else edge
 
 
+@lru_cache(_KNOWN_DEVICES)
 def task_of(device: str) -> str:
     """The task part of a device name, ``/job:ps/replica:0/task:0``; empty if the device names no task."""
     match = _TASK.match(device)

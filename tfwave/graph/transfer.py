@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from tfwave.errors import GraphError
 from tfwave.graph.attrs import flag_attr
@@ -109,10 +110,8 @@ def home_of_all(transfers: Sequence[Transfer]) -> str:
 
 def ops_at(view: GraphView, home: str) -> Iterator[int]:
     """The ops that run on any device of a task, or on none that is named; receives are transfers, not ops."""
-    homes = {device: home_of(device) for device in {node.device for node in view.nodes}}
-    for node, op in enumerate(view.ops):
-        if op not in RECV_OPS and homes[view.nodes[node].device] in ("", home):
-            yield node
+    own = [nodes for device, nodes in view.by_device.items() if home_of(device) in ("", home)]
+    return (node for node in sorted(chain.from_iterable(own)) if view.ops[node] not in RECV_OPS)
 
 
 def is_control_only(view: GraphView, recv: int) -> bool:

@@ -1,6 +1,6 @@
 """GraphView: integer-indexed structure of a graph, or of all partitions of one job, for analysis only."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,6 +73,32 @@ class GraphView:
         if len(order) < len(self):
             raise GraphError(f"the graph has a cycle: {' -> '.join(self._find_cycle(pending))}")
         return tuple(order)
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Per node: its place in `topological_order`."""
+        places = [0] * len(self)
+        for place, node in enumerate(self.topological_order):
+            places[node] = place
+        return tuple(places)
+
+    @cached_property
+    def by_device(self) -> Mapping[str, Sequence[int]]:
+        """The nodes of each device that any names, ascending; those that name none are under the empty string."""
+        nodes: dict[str, list[int]] = defaultdict(list)
+        for i, node in enumerate(self.nodes):
+            nodes[node.device].append(i)
+        return dict(nodes)
+
+    @cached_property
+    def levels(self) -> tuple[int, ...]:
+        """Per node: the edges on the longest path that leads to it."""
+        levels = [0] * len(self)
+        for node in self.topological_order:
+            fanins = self.forward_fanins(node)
+            if fanins:
+                levels[node] = 1 + max([levels[f] for f in fanins])
+        return tuple(levels)
 
     def forward_fanins(self, node: int) -> Sequence[int]:
         """The fanins of a node without the back edges of while loops."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class MemoryProfile:
     ops: Sequence[OpMemory]
     resident: int
 
-    @property
+    @cached_property
     def peak(self) -> int:
         """The most that is allocated at once, resident variables included."""
         held = highest = self.resident

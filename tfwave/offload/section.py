@@ -1,5 +1,7 @@
 """A fit as the section of a plan."""
 
+from collections.abc import Sequence
+
 from tfwave.offload.fit import Fit
 from tfwave.offload.layout import Method
 from tfwave.offload.moves import Move
@@ -10,25 +12,25 @@ from tfwave.plan.memory import OFFLOAD, RECOMPUTE, AwayTensor, Memory
 def memory_section(fit: Fit, graph: GraphPrint, limit_bytes: int, least_bytes: int) -> Memory:
     """What is to be done with the step that ran this graph, and what that promises."""
     step = fit.layout.step
+    order = tuple(step.ops[op].node for op in fit.layout.order)
     return Memory(
         graph=graph,
         limit_bytes=limit_bytes,
         policy=fit.policy.value,
-        order=tuple(step.ops[op].node for op in fit.layout.order),
-        tensors=tuple(_tensor(fit, move) for move in fit.forecast.moves),
+        order=order,
+        tensors=tuple(_tensor(fit, move, order) for move in fit.forecast.moves),
         peak_bytes=fit.forecast.peak,
         seconds=fit.seconds,
         plain_seconds=step.seconds,
         least_bytes=least_bytes,
-        chained=tuple(step.ops[fit.layout.order[place]].node for place in fit.forecast.turns.places),
+        chained=tuple(order[place] for place in fit.forecast.turns.places),
         beside=fit.forecast.turns.beside,
     )
 
 
-def _tensor(fit: Fit, move: Move) -> AwayTensor:
+def _tensor(fit: Fit, move: Move, names: Sequence[str]) -> AwayTensor:
     layout, candidate = fit.layout, fit.layout.candidates[move.number]
     ops = layout.step.ops
-    names = [ops[op].node for op in layout.order]
     again = move.method == Method.RECOMPUTE
     return AwayTensor(
         names=layout.step.buffers[candidate.buffer].names,

@@ -1,6 +1,7 @@
 """A training step as one decides on its memory: ops, and the buffers that they use."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -111,9 +112,19 @@ class TrainingStep:
 
     def made_again(self, ops: Collection[int], names: tuple[str, ...]) -> Iterator[tuple[str, int]]:
         """Bytes that ops make which run again, by the node that allocates; but for the buffer of these names."""
-        for buffer in self.buffers:
-            if not set(buffer.writers).isdisjoint(ops) and buffer.bytes and buffer.names != names:
+        for number in sorted({number for op in ops for number in self._written.get(op, ())}):
+            buffer = self.buffers[number]
+            if buffer.bytes and buffer.names != names:
                 yield self.ops[buffer.writers[0]].node, buffer.bytes
+
+    @cached_property
+    def _written(self) -> Mapping[int, Sequence[int]]:
+        """The buffers that an op writes, by number."""
+        written: dict[int, list[int]] = defaultdict(list)
+        for number, buffer in enumerate(self.buffers):
+            for writer in buffer.writers:
+                written[writer].append(number)
+        return written
 
     @cached_property
     def before(self) -> tuple[frozenset[int], ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfwave.graph.levels import longest_path_levels
+from tfwave.graph.reach import reached
 from tfwave.graph.transfer import Transfer, home_of_all, ops_at
 from tfwave.graph.view import GraphView
 
@@ -44,8 +44,7 @@ def find_dependencies(view: GraphView, transfers: Sequence[Transfer]) -> Depende
     Raises:
         GraphError: a cycle, or transfers into more than one task.
     """
-    levels = longest_path_levels(view)
-    ordered = in_tie_order(view, transfers, levels)
+    ordered = in_tie_order(view, transfers)
     upstream = upstream_transfers(view, ordered)
     ops = tuple(ops_at(view, home_of_all(transfers)))
     classes: dict[int, list[int]] = defaultdict(list)
@@ -56,14 +55,12 @@ def find_dependencies(view: GraphView, transfers: Sequence[Transfer]) -> Depende
     return Dependencies(ordered, ops, classes, blockers)
 
 
-def in_tie_order(
-    view: GraphView, transfers: Sequence[Transfer], levels: Sequence[int]
-) -> tuple[Transfer, ...]:
+def in_tie_order(view: GraphView, transfers: Sequence[Transfer]) -> tuple[Transfer, ...]:
     """The transfers by the stated tie rule; one without consumers counts as read at once."""
 
     def tie_key(transfer: Transfer) -> tuple[object, ...]:
-        consumers = [levels[n] for n in view.fanouts[transfer.recv]]
-        return min(consumers, default=levels[transfer.recv] + 1), transfer.sort_key
+        consumers = [view.levels[n] for n in view.fanouts[transfer.recv]]
+        return min(consumers, default=view.levels[transfer.recv] + 1), transfer.sort_key
 
     return tuple(sorted(transfers, key=tie_key))
 
@@ -85,9 +82,10 @@ def membership(sets: Sequence[int], count: int) -> np.ndarray:
 
 
 def upstream_transfers(view: GraphView, transfers: Sequence[Transfer]) -> list[int]:
+    """Per node: the set of the transfers that it waits for; only nodes behind some are looked at."""
     own = {t.recv: 1 << bit for bit, t in enumerate(transfers)}
-    upstream = [0] * len(view)
-    for node in view.topological_order:
+    upstream, places = [0] * len(view), view.places
+    for node in sorted(reached(view.fanouts.__getitem__, own), key=places.__getitem__):
         waits = own.get(node, 0)
         for fanin in view.forward_fanins(node):
             waits |= upstream[fanin]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from copy import copy
 from heapq import heappop, heappush
 
-from tfwave.graph.levels import longest_path_levels, natural_ranks
+from tfwave.graph.levels import natural_ranks
 from tfwave.graph.view import GraphView, transposed
 from tfwave.order.problem import Problem
 
@@ -20,7 +20,7 @@ class Step:
         self._transfer = {t.recv: i for i, t in enumerate(found.transfers)}
         self._recv = [t.recv for t in found.transfers]
         self._channels = problem.channels
-        self._rank = natural_ranks(view, found.ops, longest_path_levels(view))
+        self._rank = natural_ranks(view, found.ops, view.levels)
         self._by_rank = list(self._rank)
         self._ticks = dict(
             zip([*found.ops, *self._recv], [*problem.ticks.ops, *problem.durations], strict=True)

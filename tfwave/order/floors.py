@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -135,7 +134,7 @@ class _Queues:
         self._number = {node: i for i, node in enumerate(load.transfers)}
         self._ticks = np.array([load.ticks[node] for node in load.transfers], dtype=np.int64)
         self._heads = np.zeros(len(self._ticks), dtype=np.int64)
-        self._spans = _spans(map(len, load.channels))
+        self._ends = _ends(map(len, load.channels))
         sets = sorted({before[node] for node in load.ticks})
         self._members = dict(zip(sets, membership(sets, len(self._ticks)), strict=True))
         self._known = {0: 0}
@@ -150,7 +149,7 @@ class _Queues:
         before = self._before[node]
         if before not in self._known:
             chosen = self._members[before]
-            self._known[before] = _latest_end(self._heads, self._ticks, chosen, self._spans)
+            self._known[before] = _latest_end(self._heads, self._ticks, chosen, self._ends)
         return self._known[before]
 
 
@@ -168,7 +167,7 @@ class _Lots:
                     self._lot_of[node] = len(sets) + lots.setdefault(after[node], len(lots))
             sets += lots
             sizes.append(len(lots))
-        self._spans = _spans(sizes)
+        self._ends = _ends(sizes)
         self._heads = np.full(len(sets), NEVER, dtype=np.int64)
         self._ticks = np.zeros(len(sets), dtype=np.int64)
         for node, lot in self._lot_of.items():
@@ -186,11 +185,15 @@ class _Lots:
         """The earliest time at which all ops that a transfer waits for, which were entered, can be done."""
         if node not in self._chosen:
             return 0
-        return _latest_end(self._heads, self._ticks, self._chosen[node], self._spans)
+        return _latest_end(self._heads, self._ticks, self._chosen[node], self._ends)
 
 
-def _latest_end(heads: np.ndarray, ticks: np.ndarray, chosen: np.ndarray, spans: Iterable[slice]) -> int:
-    return max((_end(heads[s][chosen[s]], ticks[s][chosen[s]]) for s in spans), default=0)
+def _latest_end(heads: np.ndarray, ticks: np.ndarray, chosen: np.ndarray, ends: np.ndarray) -> int:
+    """When the last resource is done that has any of the chosen work; of each, the work lies up to its end."""
+    there = np.flatnonzero(chosen)
+    borders = np.flatnonzero(np.diff(np.searchsorted(ends, there, side="right"))) + 1
+    parts = np.split(there, borders) if len(borders) else [there]
+    return max([_end(heads[part], ticks[part]) for part in parts])
 
 
 def _end(heads: np.ndarray, ticks: np.ndarray) -> int:
@@ -201,9 +204,8 @@ def _end(heads: np.ndarray, ticks: np.ndarray) -> int:
     return int((heads[ascending] + ticks[ascending][::-1].cumsum()[::-1]).max())
 
 
-def _spans(sizes: Iterable[int]) -> list[slice]:
-    ends = [0, *accumulate(sizes)]
-    return [slice(a, b) for a, b in pairwise(ends)]
+def _ends(sizes: Iterable[int]) -> np.ndarray:
+    return np.cumsum([*sizes], dtype=np.int64)
 
 
 def _alone(load: Load, heads: Sequence[int], tails: Sequence[int]) -> int:

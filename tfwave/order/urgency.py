@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from tfwave.cost.table import Costs
 from tfwave.cost.ticks import ticks_of
-from tfwave.graph.levels import longest_path_levels
 from tfwave.graph.names import Channel
 from tfwave.graph.transfer import Transfer
 from tfwave.graph.view import RECV_OPS, GraphView
@@ -29,7 +28,7 @@ def by_urgency(view: GraphView, transfers: Sequence[Transfer], costs: Costs) -> 
         CostError: a cost is negative, infinite or not a number; names it.
         GraphError: a cycle that is not a while loop.
     """
-    ordered = in_tie_order(view, transfers, longest_path_levels(view))
+    ordered = in_tie_order(view, transfers)
     left = _compute_left(view, ordered, costs)
     ranked = sorted(ordered, key=lambda t: -left[t.recv])
     turns: dict[Channel, list[Ranked]] = {channel: [] for channel in sorted({t.channel for t in ordered})}

@@ -206,7 +206,7 @@ def _seconds(view: GraphView, sent: Sequence[Transfer], costs: Costs, found: For
 def _is_beside(view: GraphView, sent: Sequence[Transfer]) -> bool:
     """Do several devices or tasks work at once, to which these are sent?"""
     homes = {home_of(t.channel.destination) for t in sent}
-    computing = {node.device for node in view.nodes if home_of(node.device) in homes}
+    computing = {device for device in view.by_device if home_of(device) in homes}
     return max(len(homes), len(computing)) > 1
 
 

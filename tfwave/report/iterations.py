@@ -2,9 +2,9 @@
 
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.links import service_seconds
@@ -45,11 +45,11 @@ def traced_iterations(bundle: Bundle) -> tuple[Iteration, ...]:
     What workers send each other, such as results to the one that fetches them, is left out.
     """
     pulling = pulling_devices(bundle.view, bundle.transfers.data)
-    own = {device: own_transfers(bundle, device, pulling) for device in sorted(pulling)}
+    expected = Counter(_workers(bundle, pulling).values())
     found = [
-        _iteration(bundle, step, device, transfers)
-        for step in range(len(bundle.steps))
-        for device, transfers in own.items()
+        _iteration(number, device, own, expected[device])
+        for number, step in enumerate(traced_work(bundle, pulling))
+        for device, own in ((device, step[device]) for device in sorted(pulling))
     ]
     return tuple([iteration for iteration in found if iteration is not None])
 
@@ -70,10 +70,38 @@ def explained_normalized(iterations: Sequence[Iteration]) -> float:
     return _told_by_efficiency(iterations, [i.seconds / i.bounds.lower_seconds for i in iterations])
 
 
-def own_transfers(bundle: Bundle, device: str, pulling: frozenset[str]) -> frozenset[Transfer]:
-    """Those between a worker and servers."""
-    ends = ((t, {t.channel.source, t.channel.destination}) for t in bundle.transfers.data)
-    return frozenset(t for t, both in ends if both & pulling == {device})
+@dataclass(frozen=True)
+class Work:
+    """Of one device in a traced step: its kernels, from when until when each ran, by begin, and its transfers."""
+
+    runs: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    records: list[TransferRecord] = field(default_factory=list[TransferRecord])
+
+
+def traced_work(bundle: Bundle, pulling: frozenset[str]) -> list[Mapping[str, Work]]:
+    """Of each step what each device did; a receiver only waits. Transfers are those between workers and servers."""
+    workers = _workers(bundle, pulling)
+    waiting = {(n.device, n.name) for n in bundle.view.nodes if n.op in RECV_OPS}
+    steps: list[Mapping[str, Work]] = []
+    for stats, records in zip(bundle.steps, bundle.records, strict=True):
+        step: dict[str, Work] = defaultdict(Work)
+        for op, run in op_runs(stats):
+            if op not in waiting:
+                step[op[0]].runs.append(run)
+        for record in records:
+            transfer = bundle.transfer_of(record)
+            if transfer in workers:
+                step[workers[transfer]].records.append(record)
+        for work in step.values():
+            work.runs.sort()
+        steps.append(step)
+    return steps
+
+
+def _workers(bundle: Bundle, pulling: frozenset[str]) -> dict[Transfer, str]:
+    """Of each transfer between a worker and a server: the worker."""
+    ends = ((t, {t.channel.source, t.channel.destination} & pulling) for t in bundle.transfers.data)
+    return {transfer: worker for transfer, found in ends if len(found) == 1 for worker in found}
 
 
 def _told_by_efficiency(iterations: Sequence[Iteration], times: Sequence[float]) -> float:
@@ -83,22 +111,13 @@ def _told_by_efficiency(iterations: Sequence[Iteration], times: Sequence[float])
         return math.nan
 
 
-def _iteration(bundle: Bundle, step: int, device: str, own: frozenset[Transfer]) -> Iteration | None:
-    records = [r for r in bundle.records[step] if bundle.transfer_of(r) in own]
-    runs = kernel_runs(bundle, step, device)
-    if not runs or len(records) < (1 - MOST_LOST) * len(own):
+def _iteration(step: int, device: str, own: Work, expected: int) -> Iteration | None:
+    if not own.runs or len(own.records) < (1 - MOST_LOST) * expected:
         return None
-    begin = min([runs[0][0], *(r.start_seconds for r in records)])
-    end = max([*(until for _, until in runs), *(r.end_seconds for r in records)])
-    worked = [_busy_seconds(runs), *_card_seconds(records, device)]
+    begin = min([own.runs[0][0], *(r.start_seconds for r in own.records)])
+    end = max([*(until for _, until in own.runs), *(r.end_seconds for r in own.records)])
+    worked = [_busy_seconds(own.runs), *_card_seconds(own.records, device)]
     return Iteration(step, device, end - begin, Bounds(math.fsum(worked), max(worked)))
-
-
-def kernel_runs(bundle: Bundle, step: int, device: str) -> list[tuple[float, float]]:
-    """From when until when each kernel on a device ran, by begin; a receiver only waits."""
-    waiting = {n.name for n in bundle.view.nodes if n.device == device and n.op in RECV_OPS}
-    runs = op_runs(bundle.steps[step])
-    return sorted(run for (at, name), run in runs if at == device and name not in waiting)
 
 
 def _busy_seconds(runs: Sequence[tuple[float, float]]) -> float:

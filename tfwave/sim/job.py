@@ -8,7 +8,7 @@ from tfwave.cost.model import vetted
 from tfwave.cost.table import Costs
 from tfwave.cost.ticks import Ticks, in_ticks
 from tfwave.errors import PlanError
-from tfwave.graph.levels import longest_path_levels, natural_ranks
+from tfwave.graph.levels import natural_ranks
 from tfwave.graph.names import Channel, task_of
 from tfwave.graph.transfer import Transfers
 from tfwave.graph.view import RECV_OPS, GraphView
@@ -106,7 +106,7 @@ def compile_job(
             Lane(disciplines.get(channel), times.latencies[channel], own)
             for channel, own in zip(channels, ports, strict=True)
         ],
-        pooled=list(natural_ranks(view, device_of, longest_path_levels(view))),
+        pooled=list(natural_ranks(view, device_of, view.levels)),
         carried=[transfer.recv for transfer in transfers.data],
         bandwidths=bandwidths,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tfwave.cost.table import Costs
 from tfwave.cost.ticks import Ticks, ticks_of
-from tfwave.graph.levels import longest_path_levels, natural_ranks
+from tfwave.graph.levels import natural_ranks
 from tfwave.graph.transfer import Transfer, home_of_all, ops_at
 from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
@@ -52,6 +52,6 @@ def _job(view: GraphView, ops: Sequence[int], transfers: Sequence[Transfer], tic
         pending,
         pools=[Pool(fifo=False)],
         lanes=[Lane(Discipline.COUNTER) for _ in lanes],
-        pooled=list(natural_ranks(view, ops, longest_path_levels(view))),
+        pooled=list(natural_ranks(view, ops, view.levels)),
         carried=[transfer.recv for transfer in transfers],
     )

@@ -22,30 +22,32 @@ class Network:
                 users[port] = users.get(port, 0) + 1
         self.ports = {lane: own for lane, own in finite.items() if any(users[p] > 1 for p in own)}
         self._bandwidths = bandwidths
+        self._alone = {lane: min(bandwidths[p] for p in own) for lane, own in self.ports.items()}
         self.speeds = lru_cache(_KNOWN_SETS)(self._find_speeds)
 
     def _find_speeds(self, active: frozenset[int]) -> Mapping[int, float]:
         """Per active lane: its speed, where 1 is what it has when alone."""
         rates = fair_rates({lane: self.ports[lane] for lane in sorted(active)}, self._bandwidths)
-        alone = {lane: min(self._bandwidths[p] for p in self.ports[lane]) for lane in active}
-        return {lane: rate / alone[lane] for lane, rate in rates.items()}
+        return {lane: rate / self._alone[lane] for lane, rate in rates.items()}
 
 
 def fair_rates(ports: Mapping[int, Collection[int]], bandwidths: Sequence[float]) -> dict[int, float]:
     """The max-min fair rate of each lane that passes these ports: fill the fullest port first, then the rest."""
-    left = dict(enumerate(bandwidths))
-    crowd: dict[int, list[int]] = {}
+    left = list(bandwidths)
+    crowd: dict[int, dict[int, None]] = {}
     for lane, own in ports.items():
         for port in own:
-            crowd.setdefault(port, []).append(lane)
+            crowd.setdefault(port, {})[lane] = None
     rates: dict[int, float] = {}
-    while len(rates) < len(ports):
-        fullest = min((left[port] / len(lanes), port) for port, lanes in crowd.items() if lanes)
-        for lane in list(crowd[fullest[1]]):
-            rates[lane] = fullest[0]
+    while crowd:
+        rate, fullest = min([(left[port] / len(lanes), port) for port, lanes in crowd.items()])
+        for lane in list(crowd[fullest]):
+            rates[lane] = rate
             for port in ports[lane]:
-                left[port] -= fullest[0]
-                crowd[port].remove(lane)
+                left[port] -= rate
+                del crowd[port][lane]
+                if not crowd[port]:
+                    del crowd[port]
     return rates
 
 

@@ -1,5 +1,6 @@
 """A step of a job on a cluster, all its devices at once, under the orders of its channels."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -52,9 +53,12 @@ def ranks_of(transfers: Sequence[Transfer], rules: Sequence[ChannelRule]) -> lis
         PlanError: two rules for a channel, or a rule that does not list exactly its channel's transfers.
     """
     ranks: dict[TransferKey, int] = {t.key: 0 for t in transfers}
+    carried: dict[Channel, set[TransferKey]] = defaultdict(set)
+    for key in ranks:
+        carried[key.channel].add(key)
     ruled: set[Channel] = set()
     for rule in rules:
-        own = {t.key for t in transfers if t.channel == rule.channel}
+        own = carried[rule.channel]
         if rule.channel in ruled:
             raise PlanError(f"two rules were given for the channel {rule.channel}: give one")
         if rule.discipline is not None or rule.order:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -70,8 +71,13 @@ class _Levels:
 
     def most_from(self, second: float) -> int:
         """The most from a time on."""
-        later = self.highest[self.times >= second]
-        return int(max([*self._at(np.array([second])), *later]))
+        later = self._most_later[np.searchsorted(self.times, second)]
+        return int(max(*self._at(np.array([second])), later))
+
+    @cached_property
+    def _most_later(self) -> NDArray[np.int64]:
+        """The most from each instant on, and after the last."""
+        return np.maximum.accumulate([self.after[-1], *self.highest[::-1]])[::-1]
 
     def _at(self, seconds: NDArray[np.float64]) -> NDArray[np.int64]:
         places = np.searchsorted(self.times, seconds, side="right") - 1

@@ -5,7 +5,6 @@ import pytest
 from tests.graphs import WORKER, by_name
 from tests.grouped import graph_of, profile_of
 from tfwave.errors import GraphError, MissingCost, PlanError
-from tfwave.graph.levels import longest_path_levels
 from tfwave.graph.view import GraphView
 from tfwave.memory.groups import levelled, node_groups
 from tfwave.memory.profile import MemoryProfile, OpMemory
@@ -143,7 +142,7 @@ def test_a_loop_that_waits_for_itself() -> None:
 
 def test_levels_without_loops_are_those_of_the_view() -> None:
     view = GraphView.of(graph_of(a="", b="a", c="a b", d="^a"))
-    assert unit_levels(view, range(4)) == dict(enumerate(longest_path_levels(view)))
+    assert unit_levels(view, range(4)) == dict(enumerate(view.levels))
 
 
 def test_a_tensor_stays_until_its_last_reader_in_the_new_order() -> None:

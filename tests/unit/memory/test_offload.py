@@ -1,5 +1,6 @@
 """What is backward, what runs again, and what copies cost: small steps, reckoned by hand."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -322,3 +323,22 @@ def test_the_branches_of_a_captured_step_are_found() -> None:
         step.run(name, 10 * place, (MIB, 101 + place), allocated=[MIB], freed=[(75, MIB)])
     captured = captured_step(bundle_of([made], step.stats, fetches=["loss:0", "update", "merge:0"]))
     assert [op.node for op in captured.step.ops if op.in_branch] == ["switch", "taken"]
+
+
+class Looked(tuple[Buffer, ...]):
+    """Buffers that count how often somebody looks at all of them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Buffer]:
+        type(self).times += 1
+        return super().__iter__()
+
+
+def test_what_ops_make_again_is_found_without_a_look_at_all_buffers_for_each() -> None:
+    step = chain_step(1.0)
+    step = replace(step, buffers=Looked(step.buffers))
+    made = [list(step.made_again([op], ("f1:0",))) for op in range(len(step.ops))]
+    assert made == [[("f0", SIZE)], [], [], [], [], []]
+    assert list(step.made_again([1, 0], ())) == [("f0", SIZE), ("f1", 8)]
+    assert Looked.times == 1

@@ -13,7 +13,9 @@ from tfwave.errors import PassError
 from tfwave.graph.item import GraphItem
 from tfwave.passes.base import PassResult
 from tfwave.plan.memory import AwayTensor
-from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32, NodeDef
+from tfwave.plan.plan import Plan
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32, GraphDef, NodeDef
+from tfwave.rewrite.fitted.turns import Turns
 
 LATER = AwayTensor(("b:0",), 8, "recompute", after="loss", gone="dloss", back="da", wanted="da", again=("b",))
 
@@ -150,3 +152,44 @@ def test_a_variable_of_tensorflow_1_is_not_offloaded() -> None:
     variable.attr["dtype"].type = DT_FLOAT
     with pytest.raises(PassError, match=r"what 'b' \(VariableV2\) gives is no plain tensor"):
         Offload(plan(STASHED, item=item))(item)
+
+
+def of_layers(count: int) -> tuple[GraphItem, Plan]:
+    """Activations in a row, each read again on the way back; the plan has all but the last few on the host."""
+    graph, flow = GraphDef(), "x"
+    ops = [("x", "Placeholder", list[str]())]
+    for i in range(count):
+        ops.append((flow := f"f{i}", "Exp", [ops[-1][0]]))
+    for i in reversed(range(count)):
+        ops.append((f"b{i}", "Mul", [flow, f"f{i}"]))
+        flow = f"b{i}"
+    for name, op, read in ops:
+        node = graph.node.add(name=name, op=op, input=read, device="/device:CPU:0")
+        node.attr["dtype" if op == "Placeholder" else "T"].type = DT_FLOAT
+    away = [
+        AwayTensor((f"f{i}:0",), 8, "offload", f"f{i + 1}", f"f{i + 2}", f"b{i}", f"b{i}")
+        for i in range(count - 3)
+    ]
+    item, order = GraphItem(graph, fetches=("b0:0",)), [name for name, *_ in ops]
+    return item, plan(*away, item=item, order=order, chained=order[1:])
+
+
+def test_a_step_of_many_ops_is_chained_without_a_look_at_all_of_them_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = list[str]()
+    stock = Turns.of
+
+    def of(turns: Turns, name: str) -> float:
+        looked.append(name)
+        return stock(turns, name)
+
+    monkeypatch.setattr(Turns, "of", of)
+    counts = list[int]()
+    for count in (8, 32):
+        item, planned = of_layers(count)
+        looked.clear()
+        result = FitMemory(planned)(item)
+        assert inputs(result, "b0") == ["b1", "f0/host_0"]
+        counts.append(len(looked))
+    assert counts[1] <= 5 * counts[0]

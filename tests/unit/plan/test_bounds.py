@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder, by_name
@@ -10,6 +11,7 @@ from tfwave.cost.cluster import Cluster
 from tfwave.graph.names import task_of
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
+from tfwave.order import floors as found_floors
 from tfwave.order.bounds import Bounds, Floor, find_bounds, flow_shop_floor
 
 SERVER = SERVERS[0]
@@ -131,3 +133,29 @@ def test_floors_count_a_transfer_of_each_channel_apart() -> None:
     transfers: tuple[Transfer, ...] = find_transfers(GraphView.of(*build.partitions.values())).data
     assert len({t.channel for t in transfers}) == 2
     assert max(floors(build, {"join": 5}, {"recv1": 3, "recv2": 4}).values()) == 9
+
+
+def test_of_many_channels_only_those_are_asked_that_an_op_or_transfer_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each worker has a channel of its own."""
+    asked = list[int]()
+
+    def end(heads: np.ndarray, ticks: np.ndarray) -> int:
+        asked.append(len(heads))
+        return int((heads + ticks).max(initial=0))  # of one piece of work, or none
+
+    monkeypatch.setattr(found_floors, "_end", end)
+    counts = list[int]()
+    for count in (4, 16):
+        build = Builder()
+        for number in range(count):
+            worker = WORKER.replace("task:0", f"task:{number}")
+            build.op(worker, f"use{number}", [build.pair(f"v{number}", SERVER, worker, send=False)])
+        asked.clear()
+        sent = dict.fromkeys((f"recv{number + 1}" for number in range(count)), 4.0)
+        found = floors(build, {f"use{number}": 1 for number in range(count)}, sent)
+        assert found["pull then push"] == 5
+        assert set(asked) == {0, 1}
+        counts.append(len(asked))
+    assert counts[1] == 4 * counts[0]

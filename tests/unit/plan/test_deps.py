@@ -1,13 +1,20 @@
 """Dependencies of ops on transfers: each case by hand."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder
+from tfwave.cost.network import Network
+from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import GraphError
 from tfwave.graph.levels import natural_ranks
+from tfwave.graph.names import home_of
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import Dependencies, bits, find_dependencies
+from tfwave.planner import plan as planning
+from tfwave.planner.plan import PlanRequest, choose_orders, make_plan
 
 SERVER, OTHER = SERVERS[:2]
 
@@ -135,3 +142,51 @@ def test_natural_ranks_go_by_level_then_number() -> None:
 def test_bits() -> None:
     assert list(bits(0)) == []
     assert list(bits(0b1011 << 70)) == [70, 71, 73]
+
+
+def test_the_orders_of_many_tasks_are_found_without_a_look_at_all_nodes_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = list[int]()
+    stock = GraphView.forward_fanins
+
+    def forward_fanins(view: GraphView, node: int) -> Sequence[int]:
+        looked.append(node)
+        return stock(view, node)
+
+    monkeypatch.setattr(GraphView, "forward_fanins", forward_fanins)
+    counts = list[int]()
+    for count in (4, 16):
+        build = Builder()
+        for number in range(count):
+            worker = WORKER.replace("task:0", f"task:{number}")
+            build.op(worker, f"use{number}", [build.pair(f"v{number}", SERVER, worker, send=False)])
+        view = GraphView.of(*build.partitions.values())
+        transfers = find_transfers(view).data
+        looked.clear()
+        chosen = choose_orders(view, transfers, uniform_costs(view), PlanRequest("tic"))
+        assert len(chosen.per_task) == count
+        counts.append(len(looked))
+    assert counts[1] == 4 * counts[0]
+
+
+def test_devices_are_told_apart_once_and_not_for_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+
+    def counted(device: str) -> str:
+        asked.append(device)
+        return home_of(device)
+
+    monkeypatch.setattr(planning, "home_of", counted)
+    counts = list[int]()
+    for count in (2, 8):
+        build = Builder()
+        last = pull(build, "v")
+        for number in range(count):
+            last = build.op(WORKER, f"op{number}", [last])
+        view = GraphView.of(*build.partitions.values())
+        asked.clear()
+        network = Network(uniform_costs(view))
+        assert make_plan(view, find_transfers(view).data, network, PlanRequest("tic")).orders
+        counts.append(len(asked))
+    assert counts[0] == counts[1]

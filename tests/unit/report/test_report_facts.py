@@ -1,6 +1,8 @@
 """What a report gathers from runs, captures and plans: against figures by hand."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.bundles import SIZES, small_bundle
+from tests.graphs import SERVERS, Builder
 from tests.unit.cli.test_fit_cli import MIB, training
 from tests.unit.conftest import Command
 from tests.unit.plan.test_plan import small_plan
 from tests.unit.reports import PULLS, RANKS, SECONDS, run_on_disk, with_ops
-from tfwave.bundle.bundle import save_bundle
+from tfwave.bundle.bundle import Bundle, save_bundle
+from tfwave.bundle.step_stats import op_runs
 from tfwave.errors import BundleError, PlanError
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.fingerprint import NO_GRAPH, graph_print
@@ -22,6 +26,8 @@ from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
 from tfwave.plan.waves import Waves
 from tfwave.planner.captured import plan_bundle
+from tfwave.proto.tensorflow_pb2 import StepStats
+from tfwave.report import iterations
 from tfwave.report.conformance import HandOff
 from tfwave.report.page.facts import Facts, Section
 from tfwave.report.page.gather import gather
@@ -29,7 +35,7 @@ from tfwave.report.page.given import Given, read_given
 from tfwave.report.page.memory import MOST_POINTS, thinned
 from tfwave.report.page.order import MOST_POINTS as MOST_HAND_OFFS
 from tfwave.report.page.order import order_section
-from tfwave.report.page.split import split_of
+from tfwave.report.page.split import split_of, splits
 from tfwave.report.page.timeline import MOST_BARS, SIMULATED, timeline_section
 
 
@@ -367,3 +373,30 @@ def test_two_captures_are_one_without_and_one_under_the_order(tmp_path: Path) ->
     for name in ("one", "two"):
         save_bundle(small_bundle(), tmp_path / name)
     assert list(read_given([tmp_path / "one", tmp_path / "two"]).bundles) == ["unordered", "ordered"]
+
+
+def of_workers(count: int) -> Bundle:
+    """Workers that read one variable each, in two traced steps."""
+    build, stats = Builder(), StepStats()
+    build.const(SERVERS[0], "v")
+    for number in range(count):
+        worker = f"/job:worker/replica:0/task:{number}/device:CPU:0"
+        build.op(worker, f"use{number}", [build.pair("v", SERVERS[0], worker)])
+        event = stats.dev_stats.add(device=worker).node_stats.add(node_name=f"use{number}")
+        event.all_start_micros, event.op_end_rel_micros = 1_000_000, number + 1
+    return replace(small_bundle(), graphs=tuple(build.partitions.values()), steps=(stats, stats))
+
+
+def test_traces_of_many_workers_are_read_once_and_not_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[StepStats]()
+
+    def counted(stats: StepStats) -> Iterator[tuple[tuple[str, str], tuple[float, float]]]:
+        read.append(stats)
+        return op_runs(stats)
+
+    monkeypatch.setattr(iterations, "op_runs", counted)
+    bundle = of_workers(5)
+    found = splits(bundle)
+    assert [split.compute for split in found.values()] == pytest.approx([n / 1e6 for n in range(1, 6)])
+    assert not iterations.traced_iterations(bundle)  # no transfer was traced
+    assert len(read) == 2 * len(bundle.steps)

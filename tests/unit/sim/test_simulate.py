@@ -12,13 +12,13 @@ from tfwave.cost.analytic import LinkModel
 from tfwave.cost.cluster import Cluster, parse_bandwidth, parse_latency
 from tfwave.errors import CostError, MissingCost, PlanError
 from tfwave.graph.names import Channel
-from tfwave.graph.transfer import Transfers, find_transfers
+from tfwave.graph.transfer import Transfer, Transfers, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
 from tfwave.sim.chrome import trace_text
 from tfwave.sim.job import CompiledJob, compile_job
 from tfwave.sim.makespan import makespan
-from tfwave.sim.simulate import ChannelRule, simulate
+from tfwave.sim.simulate import ChannelRule, ranks_of, simulate
 from tfwave.sim.steps import Sending, simulate_steps
 from tfwave.sim.timeline import Interval, Timeline
 
@@ -307,3 +307,18 @@ def test_what_is_no_bandwidth(text: str) -> None:
 def test_what_is_no_latency(text: str) -> None:
     with pytest.raises(CostError, match="is malformed: write it as 50us"):
         parse_latency(text)
+
+
+def test_the_rules_of_many_channels_are_read_without_a_look_at_all_transfers_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = Builder()
+    for number in range(8):
+        worker = WORKER.replace("task:0", f"task:{number}")
+        build.op(worker, f"use{number}", [build.pair(f"v{number}", SERVER, worker, send=False)])
+    transfers = find_transfers(GraphView.of(*build.partitions.values())).data
+    rules = [ChannelRule(t.channel, Discipline.COUNTER, (t.key,)) for t in transfers]
+    looked = list[Transfer]()
+    monkeypatch.setattr(Transfer, "channel", property(lambda t: looked.append(t) or t.key.channel))
+    assert ranks_of(transfers, rules) == [0] * 8
+    assert len(looked) <= len(transfers)

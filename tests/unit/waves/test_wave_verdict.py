@@ -1,12 +1,16 @@
 """What is said of tick-tock before it runs."""
 
+from typing import Any
+
 import pytest
 
 from tests.waves import rise_and_fall, step_of
 from tfwave.errors import CostError, PlanError
+from tfwave.memory.profile import OpMemory
 from tfwave.memory.slots import room
+from tfwave.waves import overlap
 from tfwave.waves.needs import PoolNeeds
-from tfwave.waves.overlap import share_above_half, two_wave_peaks
+from tfwave.waves.overlap import share_above_half, two_wave_peaks, unpaced_peaks
 from tfwave.waves.pair import Pace, WaveStep, pair_seconds
 from tfwave.waves.verdict import MODEL_ERROR, StepUse, WaveVerdict, judge_waves
 
@@ -181,3 +185,42 @@ def test_seconds_that_are_none_are_refused() -> None:
         StepUse(0.5, -1.0)
     with pytest.raises(CostError, match="a wave's step"):
         WaveStep(1.0, float("nan"), 0.0, 0.5)
+
+
+def test_a_step_of_many_ops_is_judged_without_a_look_at_all_of_them_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = list[OpMemory]()
+    most = OpMemory.most.fget
+    assert most is not None
+
+    def counted(op: OpMemory) -> int:
+        asked.append(op)
+        return most(op)
+
+    monkeypatch.setattr(OpMemory, "most", property(counted))
+    counts = list[int]()
+    for count in (20, 80):
+        asked.clear()
+        judge_waves(PoolNeeds(rise_and_fall(count, count)), StepUse(0.3), count * count, Pace.STEADY)
+        counts.append(len(asked))
+    assert counts[1] <= 5 * counts[0]
+
+
+def test_each_offset_is_tried_without_a_look_at_all_that_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[int]()
+
+    def counted(*values: Any) -> Any:
+        found = list(values[0] if len(values) == 1 else values)
+        compared.extend(found)
+        return max(found)
+
+    monkeypatch.setattr(overlap, "max", counted, raising=False)
+    counts = list[int]()
+    for count in (10, 40):
+        compared.clear()
+        peaks = unpaced_peaks(rise_and_fall(count, count), range(2 * count + 1))
+        held = [min(count, 2 * count - offset) * count for offset in range(2 * count)]
+        assert peaks == tuple(count * count + later for later in (*held, 0))
+        counts.append(len(compared))
+    assert counts[1] <= 5 * counts[0]

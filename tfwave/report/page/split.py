@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tfwave.bundle.bundle import Bundle
 from tfwave.graph.names import short_device
 from tfwave.planner.workers import pulling_devices
-from tfwave.report.iterations import kernel_runs, own_transfers
+from tfwave.report.iterations import Work, traced_work
 from tfwave.report.page.facts import Section, Table
 from tfwave.report.page.given import Given
 from tfwave.sizes import milliseconds
@@ -67,7 +67,8 @@ def splits(bundle: Bundle) -> dict[str, Split]:
     """Of each worker the mean over the traced steps in which it ran something; all devices, where nobody pulls."""
     pulling = pulling_devices(bundle.view, bundle.transfers.data)
     devices = sorted(pulling or {node.device for node in bundle.view.nodes})
-    found = {device: _of_device(bundle, device, pulling) for device in devices}
+    steps = traced_work(bundle, pulling)
+    found = {device: [_of_device(step[device]) for step in steps if step[device].runs] for device in devices}
     return {device: _mean(own) for device, own in found.items() if own}
 
 
@@ -77,15 +78,8 @@ def mean_overlap(bundle: Bundle) -> float | None:
     return statistics.fmean(found) if found else None
 
 
-def _of_device(bundle: Bundle, device: str, pulling: frozenset[str]) -> list[Split]:
-    own = own_transfers(bundle, device, pulling)
-    found: list[Split] = []
-    for step, records in enumerate(bundle.records):
-        runs = kernel_runs(bundle, step, device)
-        sent = [(r.start_seconds, r.end_seconds) for r in records if bundle.transfer_of(r) in own]
-        if runs:
-            found.append(split_of(runs, sent))
-    return found
+def _of_device(work: Work) -> Split:
+    return split_of(work.runs, [(r.start_seconds, r.end_seconds) for r in work.records])
 
 
 def split_of(runs: Iterable[Span], sent: Iterable[Span]) -> Split:

@@ -2,17 +2,19 @@
 
 import heapq
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.links import service_seconds
-from tfwave.bundle.step_stats import op_runs
+from tfwave.bundle.step_stats import TransferRecord, op_runs
 from tfwave.cost.model import WIRE_OPS
 from tfwave.errors import MissingCost
 from tfwave.graph.names import Channel, edge_source, short_channel
 from tfwave.plan.plan import Plan
 from tfwave.planner.workers import pulling_devices
+from tfwave.proto.tensorflow_pb2 import StepStats
 from tfwave.report.page.facts import Section, Table
 from tfwave.report.page.given import CAPTURED, Given
 from tfwave.sim.timeline import Interval, in_rows
@@ -26,6 +28,9 @@ MOST_BARS = 20_000
 SIMULATED = "planned (simulated)"
 
 _SERVERS_JOB = "ps"
+
+_Run = tuple[tuple[str, str], tuple[float, float]]
+"""Of an op: (device, node), and begin and end."""
 
 
 @dataclass(frozen=True)
@@ -69,28 +74,29 @@ def timeline_section(given: Given) -> Section | None:
 def _traced_bars(bundle: Bundle, plan: Plan | None) -> list[Bar]:
     """Of the step whose last event is the median's; sends and receives as ops only wait."""
     waiting = {(node.device, node.name) for node in bundle.view.nodes if node.op in WIRE_OPS}
-    ranks = _ranks(plan)
-    steps: list[list[Bar]] = []
-    for stats, records in zip(bundle.steps, bundle.records, strict=True):
-        bars = [
-            Bar(Interval(begin, end, device, name, "op"))
-            for (device, name), (begin, end) in op_runs(stats)
-            if end > begin and (device, name) not in waiting
-        ]
-        for record, seconds in service_seconds(records):
-            begin = record.end_seconds - seconds
-            bars.append(
-                Bar(
-                    Interval(
-                        begin, record.end_seconds, str(record.channel), record.edge, "transfer", record.bytes
-                    ),
-                    begin - record.start_seconds,
-                    ranks.get((record.edge, record.channel)),
-                )
-            )
-        steps.append(bars)
-    ends = [max((bar.interval.end_seconds for bar in bars), default=0.0) for bars in steps]
-    return steps[ends.index(statistics.median_low(ends))]
+    steps = list(zip(bundle.steps, bundle.records, strict=True))
+    ends = [
+        max([0.0, *(end for _, (_, end) in _kernels(stats, waiting)), *(r.end_seconds for r in records)])
+        for stats, records in steps
+    ]
+    stats, records = steps[ends.index(statistics.median_low(ends))]
+    kernels = _kernels(stats, waiting)
+    ops = [Bar(Interval(begin, end, device, name, "op")) for (device, name), (begin, end) in kernels]
+    return [*ops, *_transfer_bars(records, _ranks(plan))]
+
+
+def _kernels(stats: StepStats, waiting: Collection[tuple[str, str]]) -> Iterator[_Run]:
+    """The ops that took time."""
+    return (run for run in op_runs(stats) if run[1][1] > run[1][0] and run[0] not in waiting)
+
+
+def _transfer_bars(
+    records: Iterable[TransferRecord], ranks: Mapping[tuple[str, Channel], int]
+) -> Iterator[Bar]:
+    for record, seconds in service_seconds(records):
+        begin, end = record.end_seconds - seconds, record.end_seconds
+        interval = Interval(begin, end, str(record.channel), record.edge, "transfer", record.bytes)
+        yield Bar(interval, begin - record.start_seconds, ranks.get((record.edge, record.channel)))
 
 
 def _simulated_bars(bundle: Bundle, plan: Plan) -> list[Bar]:
@@ -185,9 +191,13 @@ def _lanes(shown: Mapping[str, Sequence[Bar]], kinds: Mapping[str, str]) -> list
 
 def _summary(shown: Mapping[str, Sequence[Bar]], kinds: Mapping[str, str]) -> Table:
     """Of each lane: how many bars, and for how long they are."""
+    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for mode, bars in shown.items():
+        for bar in bars:
+            seconds[mode, bar.interval.resource].append(bar.interval.seconds)
     rows: list[tuple[str, str, str, int, str]] = []
     for mode, resource in _lanes(shown, kinds):
-        own = [bar.interval.seconds for bar in shown[mode] if bar.interval.resource == resource]
+        own = seconds[mode, resource]
         rows.append((mode, _kind(resource, kinds), short_channel(resource), len(own), milliseconds(sum(own))))
     return Table(["step", "lane", "of", "bars", "in all"], rows)
 

@@ -52,7 +52,9 @@ def _is_view(turns: Turns, name: str) -> bool:
 
 def _let_wait(turns: Turns, name: str, before: Sequence[str]) -> None:
     """Add an edge from each of these, in turn, that the node does not wait for, the last first."""
-    earliest = min(map(turns.of, before), default=0.0)
+    if not before:
+        return
+    earliest = min(map(turns.of, before))
     seen = {name}
     _reach(turns, name, earliest, seen)
     for source in reversed(before):

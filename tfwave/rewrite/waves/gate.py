@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tfwave.errors import PassError
-from tfwave.graph.levels import by_name, longest_path_levels, natural_ranks
+from tfwave.graph.levels import by_name, natural_ranks
 from tfwave.graph.reach import in_control_flow, upstream_of
 from tfwave.rewrite.waves.training import Training
 
@@ -31,7 +31,7 @@ def backward_order(training: Training) -> tuple[int, ...]:
     """
     view = training.step.view
     nodes = training.backward - in_control_flow(view)
-    ranks = natural_ranks(view, nodes, longest_path_levels(view))
+    ranks = natural_ranks(view, nodes, view.levels)
     return tuple(sorted(nodes, key=lambda node: ranks[node]))
 
 

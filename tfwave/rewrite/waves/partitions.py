@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import GraphError, PassError
-from tfwave.graph.levels import by_name, longest_path_levels, natural_ranks
+from tfwave.graph.levels import by_name, natural_ranks
 from tfwave.graph.names import natural_key
 from tfwave.graph.partition.devices import ANY, DeviceName, parse_device
 from tfwave.graph.view import GraphView
@@ -162,7 +162,7 @@ class _Finder:
         found = [
             (node, source) for (source, d), nodes in links.items() if {source, d} <= stuck for node in nodes
         ]
-        ranks = natural_ranks(self._view, {node for node, _ in found}, longest_path_levels(self._view))
+        ranks = natural_ranks(self._view, {node for node, _ in found}, self._view.levels)
         node, source = max(found, key=lambda one: (ranks[one[0]], one[1]))
         return PassError(
             f"node '{self._view.names[node]}' takes what comes from '{self.names[source]}' back to "
