@@ -100,6 +100,14 @@ def test_a_function_that_is_made_to_fit_lies_as_planned_by_itself(told: dict[str
     assert live["promised"] <= live["limit"]
 
 
+def test_what_variables_took_over_leaves_the_places_of_a_plan(told: dict[str, Any]) -> None:
+    """Else no other plan could be served, and nothing of the pool were given back."""
+    momentum = told["momentum"]
+    assert momentum["equal"]
+    assert min(momentum["held"]) > 0
+    assert momentum["released"] == 0
+
+
 def test_functions_of_two_threads_take_turns(told: dict[str, Any]) -> None:
     assert told["live"]["at once"]
 
