@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.capture.call import traced_function
@@ -27,7 +27,7 @@ from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.live.instances import FunctionInstance
 from tfwave.runtime.live.retrace import is_function
 from tfwave.runtime.live.rows import first_rows, rows_of
-from tfwave.runtime.live.untouched import move_values, untouched
+from tfwave.runtime.live.untouched import untouched
 from tfwave.runtime.planned_pool import opened_pool
 from tfwave.runtime.pool import any_pool_limit
 from tfwave.runtime.stash import StashFigures, load_stash_ops, reserve_for, stash_figures
@@ -61,9 +61,6 @@ class _Kind(NamedTuple):
 class FittedFunction:
     """Calls a `tf.function`, in a memory that its step would not keep to; made by `fit_memory`."""
 
-    _serving: ClassVar["FittedFunction | None"] = None
-    """The one whose plan a planned pool served last, until that is out; touched in a turn of the pool only."""
-
     def __init__(
         self, step: Any, limit: int, sample_rows: int | None, report_dir: Path | None = None
     ) -> None:
@@ -74,7 +71,6 @@ class FittedFunction:
         self._report_dir = report_dir
         self._events = None if report_dir is None else Events(report_dir)
         self._instances: dict[_Kind, FunctionInstance] = {}
-        self._traces: dict[_Kind, Any] = {}
         self._plans: dict[_Kind, Plan] = {}
         self._rows: list[int] = []
 
@@ -119,7 +115,7 @@ class FittedFunction:
         if self._pool is not None and self._served is not None:
             with self._pool.turn():
                 if self._pool.installed is self._served:
-                    self._vacate()
+                    self._pool.remove()
 
     def _first(self, kind: _Kind, batch: tuple[Any, ...]) -> Any:
         plan = self._planned(batch)
@@ -134,36 +130,23 @@ class FittedFunction:
             finally:
                 if not shown:
                     raise EnforcerError(_NOT_SHOWN)
-        self._instances[kind], self._plans[kind], self._traces[kind] = instance, plan, concrete
+        self._instances[kind], self._plans[kind] = instance, plan
         self._rows.append(rows_of(batch))
         return value
 
     def _serve(self, plan: Plan) -> None:
         """Let its buffers lie where the plan says, in a pool that can."""
         if self._pool is not None and self._pool.installed is not plan.memory:
-            self._vacate()
             self._pool.install(plan)
-            self._served, FittedFunction._serving = plan.memory, self
-
-    def _vacate(self) -> None:
-        """Take out the plan that a planned pool serves, with all that still lies in its places.
-
-        Those are new values of variables, which were made there.
-        """
-        pool, served = self._pool, FittedFunction._serving
-        if pool is None:
-            return
-        pool.remove()
-        FittedFunction._serving = None
-        for trace in () if served is None else served._traces.values():
-            move_values(trace, lambda: pool.figures().live > 0)
+            self._served = plan.memory
 
     def _planned(self, batch: tuple[Any, ...]) -> Plan:
         rows = rows_of(batch)
         sample = first_rows(batch, rows, self._sample_rows)
         traced_rows = rows_of(sample)
         _log.info("tfwave: tracing %d steps of %d rows, on copies", _TRACED, traced_rows)
-        self._vacate()
+        if self._pool is not None:
+            self._pool.remove()
         captured = captured_step(self._traced(sample, traced_rows))
         times = 1.0 if traced_rows == rows else rows / traced_rows  # both may be 0
         question = Question(

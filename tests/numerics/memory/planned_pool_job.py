@@ -199,7 +199,7 @@ def _function(tf: Any) -> Any:
 
 
 def _momentum(pool: PlannedPool, tf: Any) -> dict[str, Any]:
-    """A function of batches of two sizes in turn, whose steps assign to a slot what they made in a place."""
+    """A function of batches of two sizes in turn, whose steps assign to a slot what they made."""
     rows = [tf.random.stateless_normal([count, WIDE], seed=[1, 2]) for count in (WIDE, WIDE // 2, WIDE)]
     plain, fitted = _with_slot(tf), fit_memory(_with_slot(tf))
     want = [plain(batch).numpy().tobytes() for batch in rows]
@@ -207,8 +207,14 @@ def _momentum(pool: PlannedPool, tf: Any) -> dict[str, Any]:
     for batch in rows:
         losses.append(fitted(batch).numpy().tobytes())
         held.append(pool.figures().live)
+    conflicts = pool.figures().conflicts
     fitted.release()
-    return {"equal": losses == want, "held": held, "released": pool.figures().region}
+    return {
+        "equal": losses == want,
+        "held": held,
+        "conflicts": conflicts,
+        "released": pool.figures().region,
+    }
 
 
 def _with_slot(tf: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Steps that leave no trace in the variables, and nothing of these where it lay."""
+"""Steps that leave no trace in the variables."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -22,21 +22,6 @@ def untouched(concrete: Any, *, only_on_error: bool = False) -> Generator[None]:
         if not done:
             for handle, value in before:
                 raw_ops.AssignVariableOp(resource=handle, value=value)
-
-
-def move_values(concrete: Any, is_needed: Callable[[], bool]) -> None:
-    """Let the values of the variables that a trace captures lie elsewhere, one by one, while that is needed."""
-    for handle, kind in _variables(concrete):
-        if not is_needed():
-            return
-        _move_value(handle, kind)
-
-
-def _move_value(handle: Any, kind: int) -> None:
-    """What is assigned is not copied: the variable holds it from then on."""
-    raw_ops: Any = import_module("tensorflow").raw_ops
-    value = raw_ops.ReadVariableOp(resource=handle, dtype=kind)
-    raw_ops.AssignVariableOp(resource=handle, value=raw_ops.DeepCopy(x=value))
 
 
 def _variables(concrete: Any) -> Iterator[tuple[Any, int]]:
