@@ -83,10 +83,11 @@ class _Race:
             yield self._held()
 
     def live(self) -> Iterator[tuple[str, tuple[str, int]]]:
-        """What is held now: what it is, the node that takes it, and bytes. But for what outlives the step."""
+        """What is held now: what it is, the node that takes it, and bytes. But for what may outlive the step."""
         for name in self.begun - self.done:
-            if name in self.number and self.step.ops[self.number[name]].scratch:
-                yield f"scratch of {name}", (name, self.step.ops[self.number[name]].scratch)
+            op = self.step.ops[self.number[name]] if name in self.number else None
+            if op is not None and op.scratch and not op.changes:
+                yield f"scratch of {name}", (name, op.scratch)
         for number, buffer in enumerate(self.step.buffers):
             if not buffer.stays:
                 yield from self._live_in(number, buffer)

@@ -1,5 +1,6 @@
 """Sizes of memory and times, as people write and read them; all else has bytes and seconds."""
 
+import math
 import re
 
 from tfwave.errors import PlanError, excerpt
@@ -17,6 +18,13 @@ def in_words(size: float) -> str:
         return f"{count} bytes"
     unit, name = (_MIB, "MiB") if abs(count) >= _MIB else (_KIB, "KiB")
     return f"{count / unit:,.{1 if count % unit else 0}f} {name}"
+
+
+def limit_in_words(size: float) -> str:
+    """A limit that is to be given, as `in_words`, but never less than so many bytes."""
+    count = math.ceil(size)
+    unit = next((unit for unit in (_MIB, _KIB) if count >= unit), 1)
+    return in_words(math.ceil(count * 10 / unit) * unit / 10 if count % unit else count)
 
 
 def in_words_if_known(size: float) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from tfwave.errors import PlanError
-from tfwave.sizes import in_words, parse_size
+from tfwave.sizes import in_words, limit_in_words, parse_size
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,20 @@ def test_what_is_no_size(text: str) -> None:
 )
 def test_sizes_are_shown_in_binary_units(size: float, text: str) -> None:
     assert in_words(size) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (100, "100 bytes"),
+        (1025, "1.1 KiB"),
+        (22_571_000, "21.6 MiB"),
+        (512 * 2**20, "512 MiB"),
+        (2**20 + 1, "1.1 MiB"),
+    ],
+)
+def test_a_limit_is_shown_so_that_it_is_enough(size: int, text: str) -> None:
+    assert limit_in_words(size) == text
 
 
 @pytest.mark.parametrize("text", ["512MiB", "3 MiB", "7KiB"])

@@ -16,7 +16,7 @@ from tfwave.offload.question import Question
 from tfwave.plan.sections import memory_dict
 from tfwave.report.drawn.figure import save_figure
 from tfwave.report.drawn.fitted import fit_figure
-from tfwave.sizes import in_words, parse_size
+from tfwave.sizes import in_words, limit_in_words, parse_size
 
 
 def fit_command(  # noqa: PLR0913, PLR0917
@@ -128,7 +128,7 @@ def _print(asked: Question) -> None:
         f"{in_words(captured.found.peak)} as captured; "
         f"its ops take {milliseconds(captured.step.seconds)}, side by side where they can\n"
         f"{_verdict(asked)}\n"
-        f"fits from {in_words(asked.least)} on; largest batch, estimated from "
+        f"fits from {limit_in_words(asked.least)} on; largest batch, estimated from "
         f"{'two captures' if asked.other else 'one capture'}: {batch.plain:.2f} x as it is, {batch.fitted:.2f} x "
         "with all away that can be",
         soft_wrap=True,

@@ -13,7 +13,7 @@ from tfwave.plan.memory import METHODS, Memory
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan, Predicted
 from tfwave.plan.waves import Waves
-from tfwave.sizes import in_words, in_words_if_known
+from tfwave.sizes import in_words, in_words_if_known, limit_in_words
 
 _SHOWN_TRANSFERS = 20
 _SHOWN_TENSORS = 12
@@ -132,7 +132,7 @@ def print_memory(memory: Memory) -> None:
         f"a step of {len(memory.order)} ops in {in_words(memory.limit_bytes)}, policy {memory.policy}; away: "
         f"{', '.join(away) or 'nothing'}; predicted: peak {in_words(memory.peak_bytes)}, "
         f"{milliseconds(memory.seconds)} a step, {milliseconds(memory.plain_seconds)} as it is; fits from "
-        f"{in_words(memory.least_bytes)} on",
+        f"{limit_in_words(memory.least_bytes)} on",
         soft_wrap=True,
     )
     if memory.places:

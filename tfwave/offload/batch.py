@@ -19,8 +19,13 @@ class LargestBatch:
     fitted: float
 
 
-def largest_batch(step: TrainingStep, limit: int, other: TrainingStep | None = None) -> LargestBatch:
+def largest_batch(
+    step: TrainingStep, limit: int, other: TrainingStep | None = None, held_share: float = 1.0
+) -> LargestBatch:
     """The batches whose steps hold no more than the limit, all bytes growing in a straight line.
+
+    With all away that can be, they hold no more than `held_share` of it, as a pool loses the rest between what it
+    holds. A step as it is fits no larger batch than that.
 
     From one capture: tensors grow with the batch, but gradients, which updates read, and scratch do not. From two:
     each as it differs between them.
@@ -33,10 +38,12 @@ def largest_batch(step: TrainingStep, limit: int, other: TrainingStep | None = N
     plain = [
         _times(_held(step, o, Method.KEEP), _held(grown, o, Method.KEEP), limit, times) for o in orders[:1]
     ]
+    held_most = limit * held_share
     away = [
-        _times(_held(step, o, Method.OFFLOAD), _held(grown, o, Method.OFFLOAD), limit, times) for o in orders
+        _times(_held(step, o, Method.OFFLOAD), _held(grown, o, Method.OFFLOAD), held_most, times)
+        for o in orders
     ]
-    return LargestBatch(max(plain), max(*plain, *away))
+    return LargestBatch(min(max(plain), max(away)), max(away))
 
 
 def scaled(step: TrainingStep, times: float) -> TrainingStep:
@@ -85,7 +92,7 @@ def _held(step: TrainingStep, order: tuple[int, ...], method: Method) -> Bytes:
     return Choice.all_of(Layout.of(step, order, 0), method).held
 
 
-def _times(once: Bytes, grown: Bytes, limit: int, times: float) -> float:
+def _times(once: Bytes, grown: Bytes, limit: float, times: float) -> float:
     """How many times the batch keeps to the limit at each op."""
     growth = (grown - once) / (times - 1)
     sloped = growth > 0

@@ -1,7 +1,7 @@
 """The training step of a capture bundle, as one decides on its memory."""
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from tfwave.bundle.bundle import Bundle
@@ -25,6 +25,7 @@ from tfwave.rewrite.fitted.views import SLICE_OPS, VIEW_OPS
 _COMMUTE = frozenset({"Add", "AddV2", "Mul", "SquaredDifference"})
 """On numbers that are not complex. Of a maximum the first of two zeros is taken, whatever its sign."""
 _NO_NUMBERS = (DT_STRING, DT_COMPLEX64, DT_COMPLEX128)
+_ASSIGN = "AssignVariableOp"
 _HEAVY = ("Conv", "_FusedConv", "MatMul", "_FusedMatMul", "BatchMatMul", "Einsum")
 
 
@@ -170,4 +171,11 @@ class _Made:
             tuple(sorted(uses)),
             tensor.dies is None,
             tuple(sorted(slices)),
+            self._is_value(tensor.born, uses),
         )
+
+    def _is_value(self, born: int, uses: Iterable[int]) -> bool:
+        """What is assigned is not copied, but held; an update makes a buffer where others read the old value."""
+        node = self._nodes[born]
+        is_made_so = node is not None and node in self._flow.changes
+        return is_made_so or any(self._is_one_of(use, (_ASSIGN,)) for use in uses)

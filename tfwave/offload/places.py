@@ -29,8 +29,11 @@ class Region:
     elsewhere: int
 
     @classmethod
-    def of(cls, lives: Sequence[Life]) -> "Region":
-        """Place them; what an op takes at once and as large may lie in each other's place, and lasts as long."""
+    def of(cls, lives: Sequence[Life], apart: Sequence[Life] = ()) -> "Region":
+        """Place them; what an op takes at once and as large may lie in each other's place, and lasts as long.
+
+        What is `apart` lies elsewhere, whatever its size.
+        """
         dies: dict[tuple[str, int, int], int] = {}
         for each in lives:
             dies[_twins(each)] = max(each.dies, dies.get(_twins(each), 0))
@@ -43,7 +46,7 @@ class Region:
             for each, (start, _) in zip(large, placed.spans, strict=True)
             for op in (each.op, *each.also)
         ]
-        small = [each for each in lives if each.bytes < least]
+        small = [*(each for each in lives if each.bytes < least), *apart]
         return cls(tuple(places), placed.size, live_peak(large), live_peak(small))
 
 

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 
 from tfwave.memory.pool.lives import Life
 from tfwave.offload.fit import Fit
@@ -32,7 +31,9 @@ def with_places(step: TrainingStep, plan: Memory) -> Memory:
        was captured, its op could go on in the buffer of that, and must not.
     2. Where an op goes on in one of two buffers, by who else still reads them, its inputs change places so that it
        finds the one that was captured first; or what it makes gets a buffer of its own, too.
-    3. It also promises the time that the places take: of a step of thousands of small ops a tenth.
+    3. What becomes the value of a variable lies elsewhere: it would hold its place behind the step, and what the
+       next one has there, large as it may be, would find it taken.
+    4. It also promises the time that the places take: of a step of thousands of small ops a tenth.
     """
     placing = _Placing(PlannedStep(step, plan))
     region = placing.region
@@ -42,7 +43,7 @@ def with_places(step: TrainingStep, plan: Memory) -> Memory:
         region_bytes=region.bytes,
         peak_bytes=max(plan.peak_bytes, placing.pool_bytes),
         seconds=plan.seconds + PLACE_SECONDS * len(region.places),
-        apart=tuple(dict.fromkeys(place.op for place in region.places if place.op in placing.apart)),
+        apart=tuple(dict.fromkeys(name for name in placing.makers if name in placing.apart)),
         swapped=tuple(step.ops[op].node for op in sorted(placing.swapped)),
     )
 
@@ -53,10 +54,23 @@ class _Placing:
 
     @cached_property
     def region(self) -> Region:
-        planned = self._planned
+        planned, ops = self._planned, self._step.ops
         stays = [stay for stay in planned.stays if planned.keep_turns(stay.uses)]
-        scratch = [life for op, life in planned.scratch() if planned.keep_turns([op])]
-        return Region.of(in_turn([*chain.from_iterable(map(self._lives, stays)), *scratch, *planned.again()]))
+        scratch = [
+            (life, bool(ops[op].changes)) for op, life in planned.scratch() if planned.keep_turns([op])
+        ]
+        lives = [*((life, stay.is_value) for stay in stays for life in self._lives(stay)), *scratch]
+        return Region.of(
+            in_turn([*(life for life, is_value in lives if not is_value), *planned.again()]),
+            in_turn(life for life, is_value in lives if is_value),
+        )
+
+    @property
+    def makers(self) -> list[str]:
+        """The nodes that take bytes of the region, and those that make what becomes a variable's value."""
+        values = [stay for stay in self._planned.stays if stay.is_value]
+        made = [life.op for stay in values for life in self._lives(stay)]
+        return [*(place.op for place in self.region.places), *made] if self.region.places else []
 
     @property
     def pool_bytes(self) -> int:

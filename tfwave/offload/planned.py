@@ -42,6 +42,7 @@ class Stay:
         uses: the ops that write or read it meanwhile.
         goes_on: those that write it anew.
         is_copied: is it copied to the host in the end?
+        is_value: as `Buffer.is_value`.
     """
 
     buffer: int
@@ -50,6 +51,7 @@ class Stay:
     uses: Sequence[int]
     goes_on: Collection[int]
     is_copied: bool = False
+    is_value: bool = False
 
 
 class PlannedStep:
@@ -82,7 +84,8 @@ class PlannedStep:
         name = self.step.ops[buffer.writers[0]].node
         away = next((self._away_names[n] for n in buffer.names if n in self._away_names), None)
         if away is None:
-            yield Stay(number, life(name, buffer.bytes, born, dies), dies, buffer.uses, buffer.writers[1:])
+            whole = life(name, buffer.bytes, born, dies)
+            yield Stay(number, whole, dies, buffer.uses, buffer.writers[1:], is_value=buffer.is_value)
             return
         label, tensor = away
         left, back = self._places[tensor.after], 2 * self._places[tensor.back]
@@ -93,7 +96,7 @@ class PlannedStep:
         came = life(f"{self._brought_by(buffer, tensor)}/{label}", buffer.bytes, back, dies)
         on = frozenset(buffer.writers[1:])
         yield Stay(number, went, gone, early, on.intersection(early), tensor.method == OFFLOAD)
-        yield Stay(number, came, dies, late, on.intersection(late))
+        yield Stay(number, came, dies, late, on.intersection(late), is_value=buffer.is_value)
 
     def _brought_by(self, buffer: Buffer, tensor: AwayTensor) -> str:
         """The op whose name the node has that takes the bytes anew: what was written last until then is copied."""

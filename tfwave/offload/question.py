@@ -14,7 +14,7 @@ from tfwave.offload.section import memory_section
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
 from tfwave.plan.plan import Plan
-from tfwave.sizes import in_words
+from tfwave.sizes import in_words, limit_in_words
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,23 @@ class Question:
     @cached_property
     def least(self) -> int:
         """The least limit that is known to do, with the room that a pool needs besides."""
-        away = [needed_bytes(fit, self._takes) for fit in away_fits(self.captured.step)]
-        return limit_for(min(each for each in [*away, self.needed] if each is not None), self._running)
+        return limit_for(self._least_needed, self._running)
 
     @cached_property
     def batch(self) -> LargestBatch:
-        """What would fit."""
+        """What would fit: at least the captured batch where that does, and less where it does not."""
         other = self.other.step if self.other else None
-        return largest_batch(self.captured.step, self.usable, other)
+        held = min(fit.forecast.peak for fit in self._away)
+        return largest_batch(self.captured.step, self.usable, other, held / self._least_needed)
+
+    @cached_property
+    def _away(self) -> list[Fit]:
+        return [*away_fits(self.captured.step)]
+
+    @cached_property
+    def _least_needed(self) -> int:
+        away = [needed_bytes(fit, self._takes) for fit in self._away]
+        return max(1, min(each for each in [*away, self.needed] if each is not None))
 
     @cached_property
     def section(self) -> Memory | None:
@@ -98,6 +107,7 @@ class Question:
         """Why it does not fit."""
         if self.limit < self.least:
             return (
-                f"it does not fit into {in_words(self.limit)}: it needs {in_words(self.least)} at the least"
+                f"it does not fit into {in_words(self.limit)}: it needs {limit_in_words(self.least)} at the "
+                "least"
             )
         return f"the policy {self.policy} makes it fit into {in_words(self.limit)} in no order: take another policy"

@@ -64,6 +64,7 @@ class Buffer:
         uses: all that write or read it, ascending.
         stays: does it outlive the step?
         slices: the ops that give out parts of it, which write nothing: all of it is there until all are read.
+        is_value: is it a variable's value behind the step? What that had before is freed for it.
     """
 
     names: tuple[str, ...]
@@ -72,6 +73,7 @@ class Buffer:
     uses: tuple[int, ...]
     stays: bool = False
     slices: tuple[int, ...] = ()
+    is_value: bool = False
 
 
 @dataclass(frozen=True)

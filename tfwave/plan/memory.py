@@ -73,7 +73,7 @@ class Memory:
         chained: of the order, in turn: the ops that move the peak, which keep their turn.
         beside: of each of these: how many of them just before it may still run when it begins; empty: none.
         apart: where there are places: the ops that must not go on in a buffer that they read, as what they make has
-            a place of its own.
+            a place of its own, or becomes a variable's value.
         swapped: likewise: the ops whose two inputs change places, so that they go on in the buffer of the second.
         places: where its buffers lie, where that was decided; several of one op as it takes them.
         region_bytes: that the places take.
@@ -82,7 +82,7 @@ class Memory:
         PlanError: a peak above the limit, an op or a tensor twice, or a tensor of an unknown method, without bytes,
             or whose ops are not in the order, or not in this turn; an op that keeps another turn, or has more ops
             beside it than the turns before it allow; a place that is not in the region, or of no such op; or an op
-            apart without a place; names it.
+            apart that is no such, or without any place; names it.
     """
 
     graph: GraphPrint
@@ -127,7 +127,7 @@ class Memory:
         there = {*places, *self._added()} if self.places else ()
         for place in self.places:
             _check_place(place, there, self.region_bytes)
-        _check_apart(self.apart, {place.op for place in self.places})
+        _check_apart(self.apart, there)
         unknown = next((name for name in self.swapped if name not in places), None)
         if unknown is not None:
             raise PlanError(f"the plan swaps the inputs of the op '{unknown}', which is not in its order")
@@ -210,7 +210,10 @@ def _check_place(place: Place, ops: Collection[str], region: int) -> None:
         )
 
 
-def _check_apart(apart: Sequence[str], placed: Collection[str]) -> None:
-    name = next((name for name in apart if name not in placed), None)
+def _check_apart(apart: Sequence[str], ops: Collection[str]) -> None:
+    name = next((name for name in apart if name not in ops), None)
     if name is not None:
-        raise PlanError(f"the plan keeps the op '{name}' apart, and has no place for it")
+        raise PlanError(
+            f"the plan keeps the op '{name}' apart, and has no places, or neither has it in its order nor brings "
+            "back what it makes"
+        )

@@ -39,6 +39,7 @@ from tfwave.graph.ops import OpTable
 from tfwave.graph.signatures import is_custom
 from tfwave.graph.view import GraphView
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, NodeDef
+from tfwave.rewrite.loop_handles import entering
 
 _ITERATORS: Resource = ("Iterator", "", "")
 """All iterators as one, in a graph that finds some by a string: it could be any."""
@@ -219,10 +220,10 @@ class ResourceSurvey:
         while tensors:
             found = tensors.popleft()
             source = self._view.nodes[self._index[found.node]]
-            if source.op in _PASSING_OPS:
-                passed = dict.fromkeys(t for t in self._passed(source, found.port) if t not in seen)
-                tensors += passed
-                seen |= passed.keys()
+            if passed := self._passed(source, found.port):
+                new = dict.fromkeys(t for t in passed if t not in seen)
+                tensors += new
+                seen |= new.keys()
             elif self._is_handle(source) or _FOUND in source.op:
                 yield self._name(source)
             elif not is_fresh(source):
@@ -232,6 +233,11 @@ class ResourceSurvey:
                 )
 
     def _passed(self, node: NodeDef, port: int) -> Sequence[TensorName]:
+        """Of which tensors a node gives out one as it took it; none if it does not."""
+        if (before := entering(node, port, self._functions)) is not None:
+            return [parse_input(before)]
+        if node.op not in _PASSING_OPS:
+            return []
         inputs = [parse_input(text) for text in node.input if not text.startswith("^")]
         if node.op in MERGE_OPS:
             return inputs

@@ -34,6 +34,7 @@ LIMIT = "192MiB"
 SHARE = 0.7
 """Of what a step holds as it is: so much it may hold, fitted."""
 BATCH, WIDTH, LAYERS, STEPS = 4096, 128, 6, 4
+WIDE = 768
 
 
 class Trained:
@@ -101,6 +102,7 @@ def main(folder: Path) -> None:
     pool.remove()
     found["fitted"] = _fitted(pool, tf, folder)
     found["live"] = _live(pool, tf)
+    found["momentum"] = _momentum(pool, tf)
     found["keras"] = _keras(pool, tf)
     sys.stdout.write(json.dumps(found) + "\n")
 
@@ -191,6 +193,42 @@ def _function(tf: Any) -> Any:
             loss = tf.reduce_mean(x * x)
         for each, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
             each.assign_sub(0.5 * gradient)
+        return loss
+
+    return step
+
+
+def _momentum(pool: PlannedPool, tf: Any) -> dict[str, Any]:
+    """A function of batches of two sizes in turn, whose steps assign to a slot what they made."""
+    rows = [tf.random.stateless_normal([count, WIDE], seed=[1, 2]) for count in (WIDE, WIDE // 2, WIDE)]
+    plain, fitted = _with_slot(tf), fit_memory(_with_slot(tf))
+    want = [plain(batch).numpy().tobytes() for batch in rows]
+    losses, held = [], []
+    for batch in rows:
+        losses.append(fitted(batch).numpy().tobytes())
+        held.append(pool.figures().live)
+    conflicts = pool.figures().conflicts
+    fitted.release()
+    return {
+        "equal": losses == want,
+        "held": held,
+        "conflicts": conflicts,
+        "released": pool.figures().region,
+    }
+
+
+def _with_slot(tf: Any) -> Any:
+    """A training step of one layer with momentum."""
+    weight = tf.Variable(tf.random.stateless_normal([WIDE, WIDE], seed=[1, 3]) * WIDE**-0.5)
+    slot = tf.Variable(tf.zeros([WIDE, WIDE]))
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(tf.nn.gelu(x @ weight)))
+        moved = 0.9 * slot + tape.gradient(loss, weight)
+        slot.assign(moved)
+        weight.assign_sub(0.1 * moved)
         return loss
 
     return step

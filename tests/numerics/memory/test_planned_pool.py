@@ -100,6 +100,15 @@ def test_a_function_that_is_made_to_fit_lies_as_planned_by_itself(told: dict[str
     assert live["promised"] <= live["limit"]
 
 
+def test_what_becomes_the_value_of_a_variable_lies_in_no_place(told: dict[str, Any]) -> None:
+    """Else what has that place in the next step would lie elsewhere, and no other plan could be served."""
+    momentum = told["momentum"]
+    assert momentum["equal"]
+    assert momentum["held"] == [0, 0, 0]
+    assert momentum["conflicts"] == 0
+    assert momentum["released"] == 0
+
+
 def test_functions_of_two_threads_take_turns(told: dict[str, Any]) -> None:
     assert told["live"]["at once"]
 

@@ -1,5 +1,6 @@
 """Which ops keep to a buffer of their own, and which find the planned one first."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ def fitted(
     last: int = 3,
     size: int = 1,
     outlives: bool = False,
+    values: Collection[str] = (),
 ) -> Fit:
     """Op `on` reads the buffers 0 and 1 in this order, and goes on in 1; the first is used until op `last`."""
     ops = (
@@ -43,6 +45,7 @@ def fitted(
         Buffer(("b:0", "on:0"), size * KIB, (1, 3), (1, 3, 4)),
         Buffer(("user:0",), KIB, (2,), (2, 4), outlives),
     )
+    buffers = tuple(replace(each, is_value=each.names[-1] in values) for each in buffers)
     step = TrainingStep("/device:CPU:0", ops, buffers, 0)
     fit = fit_step(step, 1 << 30)
     assert fit is not None
@@ -107,6 +110,44 @@ def test_what_outlives_the_step_lies_elsewhere_and_counts() -> None:
     assert {place.op for place in plan.places} == {"a", "b"}
     assert plan.region_bytes == 2 * KIB
     assert [*in_places(fitted(**case))] == [3 * KIB]
+
+
+def test_what_becomes_the_value_of_a_variable_lies_elsewhere_and_counts() -> None:
+    """It goes on in no buffer that has a place either, and takes that along."""
+    plan = placed(commutes=True, values=["user:0"])
+    assert {place.op for place in plan.places} == {"a", "b"}
+    assert set(plan.apart) == {"a", "b", "user"}
+    assert plan.peak_bytes == 3 * KIB
+    plan = placed(values=["on:0"])
+    assert {place.op for place in plan.places} == {"a", "user"}
+    assert "on" in plan.apart
+
+
+def test_what_an_update_takes_lies_elsewhere() -> None:
+    """It makes a buffer for the variable's new value where others still read the old one."""
+    variable = frozenset([("VarHandleOp", "", "v")])
+    update = replace(op("update", 0, inputs=(0,)), scratch=KIB, changes=variable)
+    buffers = (Buffer(("a:0",), KIB, (0,), (0, 1)),)
+    step = TrainingStep("/device:CPU:0", (op("a"), update), buffers, 0)
+    fit = fit_step(step, 1 << 30)
+    assert fit is not None
+    plan = with_places(step, memory_section(fit, NO_GRAPH, 1 << 30, 1))
+    assert [place.op for place in plan.places] == ["a"]
+    assert plan.peak_bytes == 2 * KIB
+
+
+@pytest.mark.parametrize("assigns", [False, True])
+def test_a_captured_buffer_knows_whether_it_becomes_a_value(assigns: bool) -> None:
+    """As what is assigned does: it is not copied."""
+    bundle = training(8)
+    if assigns:
+        (update,) = (node for node in bundle.graphs[0].node if node.name == "update")
+        update.op = "AssignVariableOp"
+        update.input[:] = ["w", "g"]
+        update.attr["dtype"].type = DT_FLOAT
+    step = captured_step(bundle).step
+    values = [buffer.names for buffer in step.buffers if buffer.is_value]
+    assert values == ([("g:0",)] if assigns else [])
 
 
 def test_a_captured_op_knows_its_inputs_in_turn() -> None:

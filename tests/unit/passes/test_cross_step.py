@@ -230,6 +230,40 @@ def test_a_call_touches_what_its_function_touches(body: list[NodeDef], waits: di
         assert sorted(t for t in found if not t.startswith("^cross_step")) == wanted, name
 
 
+def after_a_loop(returned: Sequence[str], *nodes: NodeDef) -> GraphItem:
+    """The shape of a variable, whose handle a loop gives out first of two; its body returns these tensors."""
+    build = layers()
+    body = FunctionDef(node_def=nodes)
+    body.signature.name = "body"
+    for name, tensor in zip("ab", returned, strict=True):
+        body.signature.input_arg.add(name=name, type=DT_RESOURCE)
+        body.signature.output_arg.add(name=f"{name}_out", type=DT_RESOURCE)
+        body.ret[f"{name}_out"] = tensor
+    build.graph.library.function.append(body)
+    two = AttrValue(list=AttrValue.ListValue(type=[DT_RESOURCE] * 2))
+    build.node("loop", "While", "w0", "w1", cond=func("body"), body=func("body"), T=two)
+    build.node("shape", "VariableShape", "loop", out_type=AttrValue(type=DT_INT32))
+    return build.item("shape", "train")
+
+
+SAME = NodeDef(name="same", op="Identity", input=["a"], attr={"T": AttrValue(type=DT_RESOURCE)})
+
+
+@pytest.mark.parametrize(("returned", "nodes"), [(["a", "b"], []), (["same:output:0", "a"], [SAME])])
+def test_a_handle_is_known_that_a_loop_gives_out_as_it_took_it(
+    returned: Sequence[str], nodes: Sequence[NodeDef]
+) -> None:
+    """As the gradient of a loop takes those of the weights."""
+    result = check_rewrite(CrossStep(2), after_a_loop(returned, *nodes))
+    assert "^shape" in inputs(result, step_name("update0", 1))
+    assert "^shape" not in inputs(result, step_name("update1", 1))
+
+
+def test_a_handle_that_a_loop_exchanges_is_refused() -> None:
+    with pytest.raises(GraphError, match=r"'shape' takes a handle from 'loop' \(While\), which does not say"):
+        CrossStep(2)(after_a_loop(["b", "a"]))
+
+
 def test_what_has_no_variable_waits_for_all_such_of_the_step_before() -> None:
     build = layers()
     build.node("early", "Print", "x", **PRINT)
