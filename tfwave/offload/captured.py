@@ -25,6 +25,8 @@ from tfwave.rewrite.fitted.views import SLICE_OPS, VIEW_OPS
 _COMMUTE = frozenset({"Add", "AddV2", "Mul", "SquaredDifference"})
 """On numbers that are not complex. Of a maximum the first of two zeros is taken, whatever its sign."""
 _NO_NUMBERS = (DT_STRING, DT_COMPLEX64, DT_COMPLEX128)
+_ASSIGNS = "AssignVariableOp"
+"""It makes what it is given the variable's value, if nobody else reads that."""
 _HEAVY = ("Conv", "_FusedConv", "MatMul", "_FusedMatMul", "BatchMatMul", "Einsum")
 
 
@@ -111,6 +113,7 @@ class _Made:
             tuple(self._inputs(node)),
             self._commutes(node),
             node in self._branching,
+            self._view.ops[node] == _ASSIGNS,
         )
 
     def _commutes(self, node: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 
-from tfwave.memory.pool.lives import Life
+from tfwave.memory.pool.lives import Life, live_peak
 from tfwave.offload.fit import Fit
 from tfwave.offload.places import Region
 from tfwave.offload.planned import PlannedStep, Stay, in_turn
@@ -32,7 +32,8 @@ def with_places(step: TrainingStep, plan: Memory) -> Memory:
        was captured, its op could go on in the buffer of that, and must not.
     2. Where an op goes on in one of two buffers, by who else still reads them, its inputs change places so that it
        finds the one that was captured first; or what it makes gets a buffer of its own, too.
-    3. It also promises the time that the places take: of a step of thousands of small ops a tenth.
+    3. What may be a variable's value when the step is over lies elsewhere: another plan can have the places then.
+    4. It also promises the time that the places take: of a step of thousands of small ops a tenth.
     """
     placing = _Placing(PlannedStep(step, plan))
     region = placing.region
@@ -54,21 +55,47 @@ class _Placing:
     @cached_property
     def region(self) -> Region:
         planned = self._planned
-        stays = [stay for stay in planned.stays if planned.keep_turns(stay.uses)]
-        scratch = [life for op, life in planned.scratch() if planned.keep_turns([op])]
+        stays = [stay for stay in self._turned if not self._becomes_a_value(stay)]
+        scratch = [
+            life for op, life in planned.scratch() if planned.keep_turns([op]) and not self._changes(op)
+        ]
         return Region.of(in_turn([*chain.from_iterable(map(self._lives, stays)), *scratch, *planned.again()]))
+
+    @cached_property
+    def _turned(self) -> list[Stay]:
+        """Those that only ops use which keep their turns."""
+        return [stay for stay in self._planned.stays if self._planned.keep_turns(stay.uses)]
+
+    @cached_property
+    def _values(self) -> list[Life]:
+        """What may be a variable's value once the step is over: in the trace it dies where the old value did."""
+        scratch = [life for op, life in self._planned.scratch() if self._changes(op)]
+        return [*(stay.life for stay in self._turned if self._becomes_a_value(stay)), *scratch]
+
+    def _becomes_a_value(self, stay: Stay) -> bool:
+        maker, *readers = self._step.buffers[stay.buffer].uses
+        return (self._changes(maker) and not readers) or any(self._step.ops[use].keeps for use in stay.uses)
+
+    def _changes(self, op: int) -> bool:
+        """Does it update a variable? What it takes for that may be the new value."""
+        return bool(self._step.ops[op].changes)
 
     @property
     def pool_bytes(self) -> int:
         outlives = sum(buffer.bytes for buffer in self._step.buffers if buffer.stays)
-        return self._step.resident + outlives + self.region.bytes + self.region.elsewhere + self._free_bytes
+        elsewhere = outlives + live_peak(self._values) + self.region.elsewhere + self._free_bytes
+        return self._step.resident + self.region.bytes + elsewhere
 
     @property
     def _free_bytes(self) -> int:
         """What ops take that keep no turn lies elsewhere: all of it, as they run whenever they can."""
         planned = self._planned
         stays = [stay.life.bytes for stay in planned.stays if not planned.keep_turns(stay.uses)]
-        scratch = [life.bytes for op, life in planned.scratch() if not planned.keep_turns([op])]
+        scratch = [
+            life.bytes
+            for op, life in planned.scratch()
+            if not (planned.keep_turns([op]) or self._changes(op))
+        ]
         return sum(stays) + sum(scratch)
 
     @cached_property

@@ -36,6 +36,7 @@ class Op:
         inputs: the buffers that it reads, by number, in the order of its inputs; None where it reads none.
         commutes: does it give the same, bit for bit, when its two inputs change places?
         in_branch: is it in a branch, which a step may leave out? What waits for it is then left out, too.
+        keeps: may a buffer that it reads be a variable's value from then on, as what is assigned?
     """
 
     node: str
@@ -50,6 +51,7 @@ class Op:
     inputs: tuple[int | None, ...] = ()
     commutes: bool = False
     in_branch: bool = False
+    keeps: bool = False
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,37 @@ def test_what_outlives_the_step_lies_elsewhere_and_counts() -> None:
     assert [*in_places(fitted(**case))] == [3 * KIB]
 
 
+def test_what_may_be_a_variables_value_when_the_step_is_over_lies_elsewhere_and_counts() -> None:
+    """Another plan could not have the places. What an op that updates gives to others is none."""
+    weight = frozenset({("VarHandleOp", "", "weight")})
+    ops = (
+        replace(op("drawn"), changes=weight),
+        op("made", 0, inputs=(0,)),
+        replace(op("assign", 1, inputs=(1,)), changes=weight, keeps=True),
+        replace(op("subtract", 2), changes=weight, scratch=2 * KIB),
+    )
+    buffers = (
+        Buffer(("drawn:0",), KIB, (0,), (0, 1)),
+        Buffer(("made:0",), KIB, (1,), (1, 2)),
+        Buffer(("subtract:0",), KIB, (3,), (3,)),
+    )
+    fit = fit_step(TrainingStep("/device:CPU:0", ops, buffers, 0), 1 << 30)
+    assert fit is not None
+    plan = with_places(fit.layout.step, memory_section(fit, NO_GRAPH, 1 << 30, 1))
+    assert {place.op for place in plan.places} == {"drawn"}
+    assert [*in_places(fit)] == [plan.region_bytes + 3 * KIB] == [4 * KIB]
+
+
+def test_a_captured_assignment_may_keep_what_it_is_given() -> None:
+    bundle = training(8)
+    (update,) = (node for node in bundle.graphs[0].node if node.name == "update")
+    update.op = "AssignVariableOp"
+    update.attr["dtype"].type = DT_FLOAT
+    del update.input[1]
+    assert [each.node for each in captured_step(bundle).step.ops if each.keeps] == ["update"]
+    assert not any(each.keeps for each in captured_step(training(8)).step.ops)
+
+
 def test_a_captured_op_knows_its_inputs_in_turn() -> None:
     step = captured_step(training(8)).step
     ops = {each.node: each for each in step.ops}
