@@ -13,7 +13,7 @@ from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
 from tfwave.sim.engine import Outcome
 from tfwave.sim.job import CompiledJob, compile_job
-from tfwave.sim.timeline import Interval, Timeline
+from tfwave.sim.timeline import BY_TIME, Interval, Timeline
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def timeline_of(job: CompiledJob, outcome: Outcome) -> Timeline:
     """What took time in a run of a job, and each data transfer."""
     threads = {device: pool.servers for device, pool in zip(job.devices, job.kernel.pools, strict=True)}
     return Timeline(
-        tuple(sorted([*_ops(job, outcome), *_transfers(job, outcome)])),
+        tuple(sorted([*_ops(job, outcome), *_transfers(job, outcome)], key=BY_TIME)),
         job.ticks.seconds(outcome.finish),
         threads | {str(channel): 1 for channel in job.channels},
     )

@@ -322,3 +322,15 @@ def test_the_rules_of_many_channels_are_read_without_a_look_at_all_transfers_for
     monkeypatch.setattr(Transfer, "channel", property(lambda t: looked.append(t) or t.key.channel))
     assert ranks_of(transfers, rules) == [0] * 8
     assert len(looked) <= len(transfers)
+
+
+def test_intervals_are_sorted_without_comparing_them_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[Interval]()
+    monkeypatch.setattr(Interval, "__lt__", lambda one, other: compared.append(one))
+    view, transfers = step()
+    found = simulate(view, transfers, COSTS, Cluster(), [])
+    assert [interval.begin_seconds for interval in found.intervals] == sorted(
+        interval.begin_seconds for interval in found.intervals
+    )
+    assert list(found.chrome_events("a step"))
+    assert not compared
