@@ -32,6 +32,7 @@ from tfwave.graph.access import (
     takes_handle,
 )
 from tfwave.graph.flow_ops import ENTER_OPS, EXIT_OPS, MERGE_OPS, NEXT_OPS, SWITCH_OPS
+from tfwave.graph.functions.lower_while import WHILE_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.marks import TICKET_OPS
 from tfwave.graph.names import TensorName, parse_input
@@ -45,6 +46,8 @@ _ITERATORS: Resource = ("Iterator", "", "")
 _FOUND = "FromStringHandle"
 _ONE_PASSING_OPS = frozenset({"Identity", *ENTER_OPS, *EXIT_OPS, *NEXT_OPS, *SWITCH_OPS})
 _PASSING_OPS = frozenset({*_ONE_PASSING_OPS, "IdentityN", *MERGE_OPS})
+_HANDING_OPS = _PASSING_OPS | WHILE_OPS
+"""Ops that give the handles that they take: a loop goes round with the same ones."""
 
 _Accesses = frozenset[tuple[Resource, bool]]
 """Resources, and whether they are changed."""
@@ -219,7 +222,7 @@ class ResourceSurvey:
         while tensors:
             found = tensors.popleft()
             source = self._view.nodes[self._index[found.node]]
-            if source.op in _PASSING_OPS:
+            if source.op in _HANDING_OPS:
                 passed = dict.fromkeys(t for t in self._passed(source, found.port) if t not in seen)
                 tensors += passed
                 seen |= passed.keys()
@@ -235,4 +238,4 @@ class ResourceSurvey:
         inputs = [parse_input(text) for text in node.input if not text.startswith("^")]
         if node.op in MERGE_OPS:
             return inputs
-        return [inputs[port if node.op == "IdentityN" else 0]]
+        return [inputs[0 if node.op in _ONE_PASSING_OPS else port]]

@@ -232,6 +232,16 @@ def test_an_iterator_that_a_function_finds_by_a_string_may_be_any() -> None:
     assert touched(build, "call").keys() == touched(build, "name").keys() == {("Iterator", "", "")}
 
 
+@pytest.mark.parametrize("op", ["While", "StatelessWhile"])
+def test_a_loop_hands_on_the_handles_that_it_takes(op: str) -> None:
+    build = layers(2)
+    function(build, "f", READ)
+    both = kinds(DT_FLOAT, DT_RESOURCE, DT_RESOURCE)
+    build.node("loop", op, "x", "w1", "w0", T=both, cond=func("f"), body=func("f"))
+    build.node("shape", "VariableShape", "loop:2")
+    assert touched(build, "shape") == {variable("w0"): False}
+
+
 GIVERS = {
     "Select": ["c", "w0", "w0"],
     "Pack": ["w0"],
