@@ -75,7 +75,7 @@ class Source:
 def load_source(name: str, fetches: Sequence[str] | None = None) -> Source:
     """Load one graph or a bundle, told apart by what is there, and check it.
 
-    A graph that names devices of several tasks and is not cut yet is cut as TensorFlow would.
+    A graph that names devices of several tasks or jobs and is not cut yet is cut as TensorFlow would.
 
     Raises:
         GraphError, BundleError: it cannot be read or is malformed, or there are several graphs; names what and
