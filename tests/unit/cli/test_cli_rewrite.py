@@ -273,6 +273,22 @@ def test_ops_of_the_users_own_are_named(tfwave: Command, tmp_path: Path) -> None
     assert taken.code == 0
 
 
+def test_ops_of_the_users_own_are_looked_at_as_they_are(
+    tfwave: Command, graph: Path, uncut: Path, tmp_path: Path
+) -> None:
+    for file in (graph, uncut):
+        own = load_graph(file).graph
+        own.node.add(name="mine", op="MyOwnOp", input=[own.node[0].name], device=WORKER)
+        file.write_bytes(own.SerializeToString(deterministic=True))
+    for command in (["inspect"], ["plan", "--policy", "tic"]):
+        assert tfwave(*command, graph).code == 0
+        refused = tfwave(*command, uncut)
+        assert (refused.code, "offline where an op of your own ('MyOwnOp') runs" in refused.err) == (2, True)
+    given = ("--custom-op", "MyOwnOp", "-o", tmp_path / "out.pb")
+    ran = tfwave("rewrite", uncut, "--passes", "recv_priority{policy=tic},ack_window", *given)
+    assert (ran.code, "'MyOwnOp') runs" in ran.err, "--custom-op" in ran.err) == (2, True, False)
+
+
 def test_diff_says_what_differs(tfwave: Command, plain: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.pb"
     tfwave("rewrite", plain, "--passes", BARRIER, "-o", out)
