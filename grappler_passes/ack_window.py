@@ -9,7 +9,7 @@ from tfwave.errors import GraphError, PassError
 from tfwave.graph.marks import added_by
 from tfwave.graph.names import Channel, TransferKey, parse_input
 from tfwave.graph.ops import REF, OpTable
-from tfwave.graph.partition.place import place
+from tfwave.graph.partition.place import expected_places
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.graph.step import needed_of
@@ -121,7 +121,7 @@ class _Survey:
         self._planned = planned
         self._view = graph.view
         self._index = {name: i for i, name in enumerate(self._view.names)}
-        self._devices = place(graph.item, soft=True, view=graph.view)
+        self._devices = expected_places(graph.item, graph.view)
         self._ops = OpTable.of(graph.item.graph)
         self._conditional = in_control_flow(self._view)
         self._fetched = {parse_input(name) for name in graph.item.fetches}

@@ -1,7 +1,7 @@
 """Overlap training steps."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
@@ -18,6 +18,7 @@ from tfwave.rewrite.resources import ResourceSurvey, Touch
 from tfwave.rewrite.steps.bottleneck import find_bottleneck
 from tfwave.rewrite.steps.conflicts import waits_between
 from tfwave.rewrite.steps.copies import copy_of, find_copied, step_name
+from tfwave.rewrite.steps.done import done_name, done_of
 from tfwave.rewrite.steps.draws import Draws, find_draws
 from tfwave.rewrite.steps.repeatable import check_repeatable
 from tfwave.rewrite.steps.step import Step
@@ -83,6 +84,7 @@ class CrossStep(GraphPass):
         check_repeatable(graph.item, graph.view, step.order, draws)
         touches = ResourceSurvey(graph.item, graph.view).touches(step.order)
         waits = _waits(graph, step, touches)
+        self._add_ends(graph, step, copied, waits)
         for name, node in zip(graph.view.names, graph.view.nodes, strict=True):
             if name in copied:
                 copies = [copy_of(node, k, copied, waits) for k in range(1, self.steps)]
@@ -92,6 +94,17 @@ class CrossStep(GraphPass):
             fetches=self._of_all_steps(graph.item.fetches, copied),
         )
         self._remark(graph, find_bottleneck(step, touches))
+
+    def _add_ends(
+        self, graph: GraphRewriter, step: Step, copied: frozenset[str], waits: Mapping[str, Iterable[str]]
+    ) -> None:
+        """Add what tells a step that a call of the step before is done, where it waits for one."""
+        awaited = {name for names in waits.values() for name in names}
+        for call in sorted(step.calls):
+            done = done_of(call, step, graph.item)
+            if done.name in awaited:
+                for k in range(self.steps - 1):
+                    graph.insert(copy_of(done, k, copied, {}))
 
     def _add(self, graph: GraphRewriter, node: NodeDef, copies: Sequence[NodeDef], *, draws: bool) -> None:
         """Add the copies of a node, or what draws for it and its copies."""
@@ -152,5 +165,5 @@ def _waits(graph: GraphRewriter, step: Step, touches: Sequence[Touch]) -> dict[s
             graph.remark(
                 f"'{names[target]}' waits for '{names[source]}' of the step before, which is on another task"
             )
-        waits[names[target]].append(names[source])
+        waits[names[target]].append(done_name(names[source]) if source in step.calls else names[source])
     return waits

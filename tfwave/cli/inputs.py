@@ -13,6 +13,7 @@ from tfwave.bundle.graphs import BundleGraphs
 from tfwave.errors import GraphError
 from tfwave.graph.container import Container, open_container
 from tfwave.graph.item import GraphItem
+from tfwave.graph.ops import unknown_ops
 from tfwave.graph.transfer import Transfers, find_transfers
 from tfwave.graph.verify import verify
 from tfwave.graph.view import GraphView
@@ -75,7 +76,8 @@ class Source:
 def load_source(name: str, fetches: Sequence[str] | None = None) -> Source:
     """Load one graph or a bundle, told apart by what is there, and check it.
 
-    A graph that names devices of several tasks and is not cut yet is cut as TensorFlow would.
+    A graph that names devices of several tasks or jobs and is not cut yet is cut as TensorFlow would. Ops that
+    nobody knows are taken for the user's own.
 
     Raises:
         GraphError, BundleError: it cannot be read or is malformed, or there are several graphs; names what and
@@ -88,6 +90,7 @@ def load_source(name: str, fetches: Sequence[str] | None = None) -> Source:
         bundle = container.bundle
         return Source(bundle.view, bundle.transfers, bundle.view, bundle)
     item = with_fetches(only_graph(container, name), fetches)
+    item = replace(item, custom_ops=unknown_ops(item.graph))
     whole = verify(item)
     view = as_it_runs(item, whole)
     return Source(view, find_transfers(view), whole)

@@ -11,6 +11,7 @@ CONTROL_PORT = -1
 
 _EDGE = re.compile(r"edge_\d+_(.+)", re.DOTALL)
 _TASK = re.compile(r"/job:[^/]+(/replica:\d+)?/task:\d+")
+_JOB = re.compile(r"/job:([^/*]+)")
 _DEVICE = re.compile(r"/job:([^/]+)/(?:replica:\d+/)?task:(\d+)/device:(.+)")
 _DIGITS = re.compile(r"([0-9]{1,18})")
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -62,6 +63,12 @@ def task_of(device: str) -> str:
     """The task part of a device name, ``/job:ps/replica:0/task:0``; empty if the device names no task."""
     match = _TASK.match(device)
     return match.group(0) if match else ""
+
+
+def job_of(device: str) -> str:
+    """The job that a device name begins with, ``ps``; empty if it names none."""
+    match = _JOB.match(device)
+    return match[1] if match else ""
 
 
 def home_of(device: str) -> str:

@@ -104,6 +104,14 @@ class OpTable:
         return ports
 
 
+def unknown_ops(graph: GraphDef) -> frozenset[str]:
+    """The ops of a graph and its functions that neither TensorFlow nor the graph's library has."""
+    table = OpTable.of(graph)
+    bodies = (function.node_def for function in graph.library.function)
+    ops = {node.op for nodes in (graph.node, *bodies) for node in nodes}
+    return frozenset(op for op in ops if table.known(op) is None)
+
+
 def _types(node: NodeDef, signature: OpDef, arg: OpDef.ArgDef) -> list[int]:
     """The types of one argument, which may stand for several tensors or for none."""
     if arg.type_list_attr:

@@ -7,7 +7,7 @@ from tfwave.cost.network import Network
 from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import MissingCost
 from tfwave.graph.item import GraphItem
-from tfwave.graph.names import task_of
+from tfwave.graph.names import job_of, task_of
 from tfwave.graph.partition.cut import cut
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import RECV_OPS, GraphView
@@ -32,13 +32,14 @@ def plan_graph(item: GraphItem, view: GraphView, policy: str, costs: str | Path 
 
 
 def as_it_runs(item: GraphItem, view: GraphView) -> GraphView:
-    """A graph that names devices of several tasks and is not cut yet, cut as TensorFlow would; else as it is.
+    """A graph that names devices of several tasks or jobs, and is not cut, as TensorFlow cuts it; else as it is.
 
     Raises:
         GraphError: what `cut` refuses.
     """
-    tasks = {task_of(device) for device in {node.device for node in view.nodes}} - {""}
-    uncut = len(tasks) > 1 and not any(op in RECV_OPS for op in view.ops)
+    devices = {node.device for node in view.nodes}
+    places = [{name_of(device) for device in devices} - {""} for name_of in (task_of, job_of)]
+    uncut = max(map(len, places)) > 1 and not any(op in RECV_OPS for op in view.ops)
     return GraphView.of(*cut(item)) if uncut else view
 
 

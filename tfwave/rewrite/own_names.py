@@ -53,7 +53,20 @@ def named_apart(graphs: Iterable[GraphDef], known: Container[str], by: str) -> d
             if copy.name in joined:
                 raise GraphError(f"node '{copy.name}' would be in two partitions: rename it")
             joined[copy.name] = copy
+    for node in joined.values():
+        _leave_alone(node, joined)
     return joined
+
+
+def _leave_alone(node: NodeDef, there: Container[str]) -> None:
+    """Let a node stay with none that is gone: TensorFlow takes no such graph, and each node has its device."""
+    if CLASS_ATTR not in node.attr:
+        return
+    groups = node.attr[CLASS_ATTR].list.s
+    kept = [group for group in groups if group.decode().removeprefix(CLASS_PREFIX) in there]
+    groups[:] = kept
+    if not kept:
+        del node.attr[CLASS_ATTR]
 
 
 def _with_names(node: NodeDef, names: Mapping[str, str]) -> NodeDef:

@@ -178,6 +178,20 @@ def test_a_tricky_graph_is_cut_as_by_tensorflow(build: Callable[[], list[Any]]) 
     _check_same(theirs, cut(case.item, devices=CPUS))
 
 
+def test_a_loop_over_variables_of_two_devices_is_cut_as_by_tensorflow() -> None:
+    with tf.Graph().as_default() as graph, control_flow(2):
+        found: list[Any] = []
+        for i in (1, 2):
+            with tf.device(f"/cpu:{i}"):
+                found.append(v1.get_variable(f"v{i}", initializer=tf.ones([20]), use_resource=True))
+        with tf.control_dependencies([v.initializer for v in found]):
+            start = [tf.constant(0), tf.ones([20])]
+            _, end = tf.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, x * found[0] + found[1]), start)
+        case = Case(graph, {}, [end])
+    theirs, _ = case.run()
+    assert edges(cut(case.item, devices=CPUS)) == edges(theirs)
+
+
 def test_a_fed_tensor_comes_from_the_client() -> None:
     with tf.Graph().as_default() as graph:
         with tf.device("/cpu:1"):

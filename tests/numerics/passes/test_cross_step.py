@@ -105,6 +105,40 @@ def test_random_sequences_go_on_from_step_to_step(grappler: bool) -> None:
     check(training, LOCAL, 3, 0, grappler=grappler)
 
 
+def changing(*, loops: bool) -> Training:
+    """A variable that is changed within a loop, or a branch that gives something before it has changed it."""
+    with tf.Graph().as_default() as graph:
+        with tf.device("/cpu:1"):
+            weights = v1.get_variable("weights", initializer=tf.ones([40]), use_resource=True)
+            count = v1.get_variable("count", initializer=0.0, use_resource=True)
+
+        def body(i: Any, total: Any) -> Any:
+            with tf.control_dependencies([weights.assign_add(tf.ones([40]))]):
+                return i + 1, total + tf.reduce_sum(weights.read_value())
+
+        def branch() -> Any:
+            slow = tf.reduce_sum(tf.matmul(tf.ones([300, 300]), tf.ones([300, 300])))
+            with tf.control_dependencies([weights.assign_add(tf.fill([40], slow))]):
+                return tf.constant(1.0), tf.constant(2.0)
+
+        before = tf.reduce_sum(weights.read_value()) + count.read_value()
+        if loops:
+            loss = tf.while_loop(lambda i, _: i < 3, body, [0, count.read_value()], parallel_iterations=1)[1]
+        else:
+            with tf.control_dependencies([before]):
+                loss = before + sum(
+                    tf.cond(count < 9.0, branch, lambda: (tf.constant(1.0), tf.constant(3.0)))
+                )
+        with tf.control_dependencies([loss if loops else loss.op.inputs[0]]):
+            counted = count.assign_add(1.0, read_value=False)
+        return closed(graph, [], [loss], counted)
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_variables_that_branches_and_loops_change(loops: bool) -> None:
+    check(changing(loops=loops), LOCAL, 3, 0, grappler=False)
+
+
 def test_workers_that_do_not_wait_for_each_other() -> None:
     """Each runs its own steps on the same variables; none of their updates is lost."""
     places, steps = cluster(), 4

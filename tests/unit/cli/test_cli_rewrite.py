@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.bundles import small_bundle
-from tests.graphs import WORKER
+from tests.graphs import SERVERS, WORKER
 from tests.rewrites import in_order
 from tests.uncut import random_uncut
 from tests.unit.conftest import Command
@@ -20,6 +20,7 @@ from tfwave.graph.load import load_graph
 from tfwave.graph.view import GraphView
 from tfwave.passes.registry import pass_names
 from tfwave.plan.annotation import annotated_orders
+from tfwave.plan.io import load_plan
 
 BARRIER = 'counter_barrier{groups=[["a"],["d"]]}'
 
@@ -96,6 +97,19 @@ def test_a_graph_that_is_not_cut_yet_is_planned_and_rewritten(tfwave: Command, t
     for rewritten in (out, parts):
         assert tfwave("undo", rewritten, "-o", tmp_path / "back.pb").code == 0
         assert tfwave("diff", uncut, tmp_path / "back.pb").code == 0
+
+
+def test_a_job_is_planned_that_names_no_task(tfwave: Command, tmp_path: Path) -> None:
+    """As `replica_device_setter` names the worker, where nobody says which."""
+    item = random_uncut(random.Random(5))
+    for named in ("/job:worker", WORKER):
+        for node in item.graph.node:
+            node.device = SERVERS[0] if "ps" in node.device else named
+        (tmp_path / "uncut.pb").write_bytes(item.graph.SerializeToString(deterministic=True))
+        ran = tfwave("plan", tmp_path / "uncut.pb", "--policy", "tic", "-o", tmp_path / f"{len(named)}.json")
+        assert ran.code == 0
+    first, second = (load_plan(file) for file in sorted(tmp_path.glob("*.json")))
+    assert first.orders == second.orders
 
 
 @pytest.fixture
@@ -257,6 +271,22 @@ def test_ops_of_the_users_own_are_named(tfwave: Command, tmp_path: Path) -> None
     file.write_bytes(item.graph.SerializeToString(deterministic=True))
     taken = tfwave("rewrite", file, "--passes", "strip", "-o", tmp_path / "out.pb", "--custom-op", "MyOwnOp")
     assert taken.code == 0
+
+
+def test_ops_of_the_users_own_are_looked_at_as_they_are(
+    tfwave: Command, graph: Path, uncut: Path, tmp_path: Path
+) -> None:
+    for file in (graph, uncut):
+        own = load_graph(file).graph
+        own.node.add(name="mine", op="MyOwnOp", input=[own.node[0].name], device=WORKER)
+        file.write_bytes(own.SerializeToString(deterministic=True))
+    for command in (["inspect"], ["plan", "--policy", "tic"]):
+        assert tfwave(*command, graph).code == 0
+        refused = tfwave(*command, uncut)
+        assert (refused.code, "offline where an op of your own ('MyOwnOp') runs" in refused.err) == (2, True)
+    given = ("--custom-op", "MyOwnOp", "-o", tmp_path / "out.pb")
+    ran = tfwave("rewrite", uncut, "--passes", "recv_priority{policy=tic},ack_window", *given)
+    assert (ran.code, "'MyOwnOp') runs" in ran.err, "--custom-op" in ran.err) == (2, True, False)
 
 
 def test_diff_says_what_differs(tfwave: Command, plain: Path, tmp_path: Path) -> None:

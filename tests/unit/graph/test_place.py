@@ -166,15 +166,27 @@ def test_a_device_that_is_not_there_is_refused_and_replaced_with_soft_placement(
     assert graph.placed(soft=True)["lost"] == CPUS[0]
 
 
-def test_two_handles_of_different_devices_cannot_meet() -> None:
+def two_handles() -> Graph:
     graph = Graph()
-    graph.op("v", "VarHandleOp", device="/cpu:1").attr["shape"].shape.SetInParent()
-    graph.op("w", "VarHandleOp", device="/cpu:2").attr["shape"].shape.SetInParent()
-    both = graph.op("both", "IdentityN", "v", "w")
-    both.attr.clear()
-    both.attr["T"].list.type.extend([20, 20])
+    for name, device in (("v", "/cpu:1"), ("w", "/cpu:2")):
+        graph.op(name, "VarHandleOp", device=device).attr["shape"].shape.SetInParent()
+    return graph
+
+
+def test_two_handles_of_different_devices_cannot_meet() -> None:
+    graph = two_handles()
+    both = graph.op("both", "Pack", "v", "w")
+    both.attr["T"].type, both.attr["N"].i = DT_RESOURCE, 2
     with pytest.raises(GraphError, match=r"'w' and 'both'.*CPU:2.*CPU:1"):
         graph.placed()
+
+
+def test_what_stands_for_a_lowered_loop_only_hands_handles_on() -> None:
+    graph = two_handles()
+    both = graph.op("both", "IdentityN", "v", "w")
+    both.attr.clear()
+    both.attr["T"].list.type.extend([DT_RESOURCE] * 2)
+    assert graph.placed() == {"v": CPUS[1], "w": CPUS[2], "both": CPUS[0]}
 
 
 GPU = f"{LOCAL}0".replace("CPU", "GPU")

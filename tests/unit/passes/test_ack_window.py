@@ -6,9 +6,11 @@ from grappler_passes.ack_window import AckWindow
 from grappler_passes.recv_priority import RecvPriority
 from tests.graphs import SERVERS, WORKER, Builder
 from tests.plans import plan_by_hand
+from tests.rewrites import check_rewrite
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import Channel
 from tfwave.passes.pipeline import Pipeline
+from tfwave.passes.text import parse_pipeline
 from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, GraphDef, NodeDef
 
 SERVER = SERVERS[0]
@@ -46,6 +48,16 @@ def test_with_a_window_of_one_each_waits_for_the_arrival_of_the_last() -> None:
     nodes = gated(GraphItem(pulled()), ("a", "b", "c", "d"), 1)
     assert list(nodes["b/ack_hold_0"].input) == ["b", "^a/ack_gate_0"]
     assert list(nodes["d/ack_hold_0"].input) == ["d", "^c/ack_gate_0"]
+
+
+def test_a_worker_on_a_gpu_that_the_graph_names() -> None:
+    item, gpu = GraphItem(pulled()), WORKER.replace("CPU", "GPU")
+    for node in item.graph.node:
+        node.device = node.device.replace(WORKER, gpu)
+    done = check_rewrite(parse_pipeline("recv_priority{policy=tic},ack_window{window=1}"), item)
+    nodes = {node.name: node for node in done.item.graph.node}
+    assert (nodes["a/ack_hold_0"].device, nodes["a/ack_gate_0"].device) == (SERVER, gpu)
+    assert list(nodes["part"].input) == ["a/ack_gate_0", "c/ack_gate_0"]
 
 
 def test_holds_are_at_the_source_and_gates_at_the_destination() -> None:

@@ -538,6 +538,16 @@ def counting() -> Builder:
     return build
 
 
+def by_reference() -> Builder:
+    """A step of TensorFlow 1 as it builds variables by default."""
+    build = Builder()
+    build.node("w", "VariableV2", dtype=FLOAT, shape=AttrValue())
+    build.node("w/read", "Identity", "w", T=FLOAT)
+    build.add("loss", "w/read", build.node("x", "Placeholder", dtype=FLOAT))
+    build.node("train", "ApplyGradientDescent", "w", build.const("rate"), "loss", T=FLOAT)
+    return build
+
+
 SEEDED = {"T": INT, "dtype": FLOAT, "seed": AttrValue(i=1)}
 SHAPED = {"dtype": FLOAT, "shape": AttrValue()}
 KEYED = {
@@ -556,6 +566,7 @@ KEYED = {
         (trained(1), ["loss"], "what 'loss' and the other fetches need changes no variable: fetch the train op"),
         (counting(), ["loss", "count"], "no gradient goes from what follows 'loss', where the forward pass ends"),
         (adding("bad", "VariableV2", [], **SHAPED), ["loss", "train", "bad"], r"'bad' \(VariableV2\) works"),
+        (by_reference(), ["loss:0", "train"], r"'train' \(ApplyGradientDescent\) works on a reference"),
         (adding("bad", "NcclAllReduce", ["loss"], **KEYED), ["loss", "train", "bad"], "'bad'.*not an instance key"),
         (holding(NodeDef(name="r", op="RandomUniform", input=["x"], attr=SEEDED)), ["loss", "train", "bad"],
          r"'bad' calls 'r' \(RandomUniform\), which keeps its random state"),

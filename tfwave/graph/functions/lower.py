@@ -66,6 +66,11 @@ def lower(item: GraphItem, *, inline_calls: bool | None = None) -> GraphItem:
     return item
 
 
+def may_expand(node: NodeDef, functions: Container[str]) -> bool:
+    """May TensorFlow put nodes of `functions` in the place of a node, as Grappler may do with calls, too?"""
+    return _is_lowered(node, functions, inline_calls=True)
+
+
 def _lowered(original: GraphDef, functions: Container[str], inline_calls: bool, fetchable: bool) -> GraphDef:
     lowered = [node for node in original.node if _is_lowered(node, functions, inline_calls)]
     refuse_too_large(lowered, original.library.function)

@@ -23,7 +23,17 @@ def is_function(graph: GraphDef) -> bool:
 
 
 def as_job(item: GraphItem) -> GraphItem:
-    """The graph as TensorFlow runs it: that of a traced function becomes its body."""
+    """The graph as TensorFlow runs it: that of a traced function becomes its body.
+
+    Raises:
+        GraphError: as `as_function`; or a node of a custom op, of which nobody knows what it takes and gives.
+    """
+    for node in item.graph.node if item.custom_ops else ():
+        if node.op in item.custom_ops:
+            raise GraphError(
+                f"node '{node.name}': nobody knows offline where an op of your own ('{node.op}') runs: plan and "
+                "rewrite what is cut already, such as a worker's partition or a capture of the job"
+            )
     return item if item.handles is None else as_function(item, item.handles)
 
 

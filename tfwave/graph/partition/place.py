@@ -58,6 +58,20 @@ def place(
     return dict(zip(placed.names, placed.devices, strict=True))
 
 
+def expected_places(item: GraphItem, view: GraphView) -> dict[str, str]:
+    """As `place`, for who does not know whether soft placement will be on; `view` is that of the item's graph.
+
+    It is taken to be on, so that the fewest graphs are refused; where a GPU's kernels would then decide, it is not.
+
+    Raises:
+        GraphError: as `place`, in both ways.
+    """
+    try:
+        return place(item, soft=True, view=view)
+    except GraphError:
+        return place(item, view=view)
+
+
 def device_set(graph: GraphDef, devices: Sequence[str], default: str) -> DeviceSet:
     """The devices on which a graph is placed; see `place`.
 

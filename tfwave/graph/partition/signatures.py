@@ -15,6 +15,7 @@ _FORWARDS_HANDLES = frozenset(
         *CALL_OPS,
         "BatchFunction",
         "DeleteMultiDeviceIterator",
+        "IdentityN",
         "RpcServerRegister",
     }
 )
@@ -85,7 +86,7 @@ class Signatures:
 
 
 def _may_take_handles(signature: OpDef) -> bool:
-    """Case 1: an op that hands its inputs on to a function, which may run elsewhere, does not count."""
+    """An op that hands its inputs on, such as to a function, which may run elsewhere, does not count."""
     if signature.name in _FORWARDS_HANDLES or _maps_dataset(signature):
         return False
     attrs = {attr.name: attr for attr in signature.attr}

@@ -9,7 +9,7 @@ from tfwave.graph.access import resource_of
 from tfwave.graph.attrs import NOTED_SHAPES
 from tfwave.graph.names import TensorName, natural_key, parse_input
 from tfwave.graph.ops import OpTable
-from tfwave.graph.partition.place import place
+from tfwave.graph.partition.place import expected_places
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DataType, NodeDef
 from tfwave.rewrite.blocks.cuttable import QUESTION, READ, SplitPlan
@@ -33,7 +33,7 @@ class BlockWriter:
         self._view = graph.view
         self._layouts = plan.layouts
         self._index = {name: i for i, name in enumerate(self._view.names)}
-        self._placed = place(graph.item, soft=True, view=graph.view)
+        self._placed = expected_places(graph.item, graph.view)
         self._devices = {node.name: self._placed.get(node.name, node.device) for node in graph.view.nodes}
         self._ops = OpTable.of(graph.item.graph)
         self._users = self._find_users()

@@ -24,7 +24,7 @@ def waits_between(step: Step, touches: Sequence[Touch]) -> Waits:
     """
     nodes = list(dict.fromkeys(touch.node for touch in touches))
     bits = {node: 1 << i for i, node in enumerate(nodes)}
-    before = step.preceding(bits)
+    before = step.preceding(bits, step.calls)
     pairs = {pair for accesses in _by_resource(touches) for pair in accesses.pairs(bits, before)}
     names = step.view.names
     return sorted(_least(step, pairs, bits, before), key=lambda pair: (names[pair[0]], names[pair[1]]))
@@ -70,7 +70,7 @@ def _least(
         sources[target].append(source)
     covered = {target: union(before[source] for source in found) for target, found in sources.items()}
     done = {target: covered[target] | union(bits[s] for s in found) for target, found in sources.items()}
-    earlier = step.preceding(done)
+    earlier = step.preceding(done, step.calls)
     return [
         (source, target)
         for target, found in sources.items()

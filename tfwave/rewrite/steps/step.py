@@ -1,10 +1,11 @@
 """One step of a job: what a call that fetches some tensors runs of a graph, and what surely runs before what."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.graph.flow_ops import MERGE_OPS
+from tfwave.graph.functions.lower import may_expand
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.graph.view import GraphView
@@ -18,6 +19,9 @@ class Step:
     fetched: tuple[int, ...]
     fanins: Mapping[int, tuple[int, ...]]
     """Of each node that runs: what it waits for, without the sources of fed tensors."""
+    calls: frozenset[int]
+    """The calls, branches and loops that run, in whose place TensorFlow may put the nodes of functions: some of
+    these begin before all that the call takes is there, and some end after what it gives."""
 
     @classmethod
     def of(cls, item: GraphItem, view: GraphView) -> "Step":
@@ -35,25 +39,34 @@ class Step:
                     [index[i.node] for i in inputs if i.port == CONTROL_PORT or i not in fed]
                 )
                 stack += fanins[node]
-        return cls(view, fetched, fanins)
+        functions = {function.signature.name for function in item.graph.library.function}
+        calls = frozenset(node for node in fanins if may_expand(view.nodes[node], functions))
+        return cls(view, fetched, fanins, calls)
 
     @cached_property
     def order(self) -> tuple[int, ...]:
         """The nodes that run, in topological order."""
         return tuple([node for node in self.view.topological_order if node in self.fanins])
 
-    def preceding(self, bits: Mapping[int, int]) -> Mapping[int, int]:
+    def preceding(self, bits: Mapping[int, int], calls: Collection[int] = ()) -> Mapping[int, int]:
         """For each node the bits of those nodes that have run, or never will, when it runs.
 
-        A Merge waits for one of its data inputs only: what it surely comes after is what all of them come after.
+        1. A Merge waits for one of its data inputs only: what it surely comes after is what all of them come after.
+        2. One of `calls` as a whole surely comes after what it waits for by control edges alone, and no node of the
+           step surely comes after all of it.
         """
         before: dict[int, int] = {}
+
+        def given(fanin: int) -> int:
+            return before[fanin] | (0 if fanin in calls else bits.get(fanin, 0))
+
         for node in self.order:
             forward = set(self.view.forward_fanins(node))
             data = self.view.data_fanins[node]
             fed = len(self.view.fanins[node]) - len(self.fanins[node])
-            known = [before[f] | bits.get(f, 0) for f in self.fanins[node][: data - fed] if f in forward]
-            controls = [before[f] | bits.get(f, 0) for f in self.fanins[node][data - fed :]]
+            taken = () if node in calls else self.fanins[node][: data - fed]
+            known = [given(f) for f in taken if f in forward]
+            controls = [given(f) for f in self.fanins[node][data - fed :]]
             merges = self.view.ops[node] in MERGE_OPS
             before[node] = union([_common([0] * fed + known) if merges else union(known), *controls])
         return before

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from tfwave.errors import PassError
-from tfwave.graph.access import KEYED_OPS, resource_of, works_on_reference
+from tfwave.graph.access import KEYED_OPS, resource_of
 from tfwave.graph.item import GraphItem
 from tfwave.graph.ops import OpTable
 from tfwave.proto.tensorflow_pb2 import NodeDef
@@ -18,11 +18,10 @@ def check_step(item: GraphItem, training: Training) -> None:
 
     Raises:
         PassError: no; names the node and the way out:
-            1. a reference (VariableV2, Assign, ...), which cannot be told apart from its variable;
-            2. a function with a random op of fixed seeds or a collective: waves share functions;
-            3. a function that finds a variable of the step by its name;
-            4. a collective that has no instance key;
-            5. an accumulator, which sums up over steps outside of variables.
+            1. a function with a random op of fixed seeds or a collective: waves share functions;
+            2. a function that finds a variable of the step by its name;
+            3. a collective that has no instance key;
+            4. an accumulator, which sums up over steps outside of variables.
         GraphError: an unknown op.
     """
     view, table, changed = training.step.view, OpTable.of(item.graph), training.variables.changed
@@ -44,11 +43,6 @@ def check_step(item: GraphItem, training: Training) -> None:
 
 def _check(node: NodeDef, table: OpTable) -> None:
     signature = table.signature(node)
-    if works_on_reference(signature):
-        raise PassError(
-            f"node '{node.name}' ({node.op}) works on a reference, and waves have resource variables of their own "
-            "only: call tf.compat.v1.enable_resource_variables() before the graph is built"
-        )
     keys = (*signature.attr, *signature.input_arg)
     if node.op.startswith(KEYED_OPS) and not any(key.name == KEY_INPUT for key in keys):
         raise PassError(

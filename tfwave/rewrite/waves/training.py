@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import PassError
+from tfwave.graph.access import works_on_reference
 from tfwave.graph.item import GraphItem
+from tfwave.graph.levels import by_name
 from tfwave.graph.names import TensorName, natural_key
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.view import GraphView
@@ -56,12 +58,14 @@ class Training:
         """Take a step apart; `boundary` names the end of its forward pass, where it is not to be found.
 
         Raises:
-            PassError: the step changes no variable, the end of its forward pass is not found, there is no
-                gradient or one that cannot be averaged, or an update takes one that was not seen; names the node.
+            PassError: the step works on references or changes no variable, the end of its forward pass is not
+                found, there is no gradient or one that cannot be averaged, or an update takes one that was not
+                seen; names the node.
             GraphError: an unknown op, or a handle that cannot be traced to what made it.
         """
         step = Step.of(item, view)
         tensors = StepTensors(item, step)
+        _check_references(tensors)
         variables = StepVariables.of(tensors)
         if not variables.updates:
             raise PassError(
@@ -71,6 +75,19 @@ class Training:
         end = BoundaryFinder(tensors, variables, flow).find(boundary)
         optimizer = OptimizerPart(StepParts(tensors, variables, flow, end))
         return cls(step, variables, end, optimizer.backward, _gradients(optimizer))
+
+
+def _check_references(tensors: StepTensors) -> None:
+    """Refuse references, which cannot be told apart from their variables."""
+    view = tensors.step.view
+    for node in by_name(view, tensors.step.order):
+        signature = tensors.table.known(view.ops[node])
+        if signature is not None and works_on_reference(signature):
+            raise PassError(
+                f"node '{view.names[node]}' ({view.ops[node]}) works on a reference, and waves have resource "
+                "variables of their own only: call tf.compat.v1.enable_resource_variables() before the graph is "
+                "built"
+            )
 
 
 def _gradients(optimizer: OptimizerPart) -> tuple[Gradient, ...]:
