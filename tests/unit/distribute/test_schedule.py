@@ -260,6 +260,18 @@ def test_a_function_that_pulls_one_tensor_is_left_alone(started: Job) -> None:
     assert set(started.schedule.phases) == {"f"}
 
 
+def test_a_function_that_pulls_in_a_loop_is_told(started: Job, caplog: pytest.LogCaptureFixture) -> None:
+    started.step(Function("f", pulls=1, looped=3))
+    wait_until(lambda: "the transfers of f stay unordered: it pulls in a loop" in caplog.text)
+    assert started.schedule.phases == {}
+
+
+def test_of_a_function_that_pulls_in_a_loop_too_the_rest_is_ordered(started: Job) -> None:
+    started.until_ordered(Function("f", looped=3))
+    plan = started.schedule.plans["f"]
+    assert {t.key.node for t in plan.transfers} == {f"v{i}" for i in range(PULLS)}
+
+
 def test_a_second_function_leaves_the_plan_of_the_first(started: Job) -> None:
     first, second = Function("f"), Function("g")
     started.until_ordered(first)
