@@ -167,8 +167,11 @@ class ScheduleRun:
             function = self._functions.get(function_name(step.concrete))
             if function is not None:
                 self._window.append(FunctionStep(function.name, step.worker, step.seconds))
-                if self._traced() in {None, function}:
+                traced = self._traced()
+                if traced is None or traced is function:
                     function.count(step)
+                else:
+                    traced.count_beside()
 
     def _traced(self) -> ScheduledFunction | None:
         """The function that is traced: one at a time is."""

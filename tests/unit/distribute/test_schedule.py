@@ -303,6 +303,22 @@ def test_steps_beside_the_trace_of_another_function_do_not_count(started: Job) -
     assert started.schedule.phases == {"f": "traced", "g": "warming up"}
 
 
+def test_a_trace_in_which_its_function_runs_no_more_ends_and_is_made_again(
+    started: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of an evaluation between long trainings, however often that happens."""
+    monkeypatch.setattr(scheduled_function, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(scheduled_function, "_TRACE_SECONDS", LONG)
+    rare, other = Function("rare"), Function("other")
+    for _ in range(4):
+        started.run(rare, until=lambda: started.schedule.phases.get("rare") == "traced")
+        started.tracers[0].seen = started.tracers[1].seen = []
+        started.run(other, until=lambda: started.schedule.phases["rare"] != "traced")
+        assert started.schedule.phases["rare"] == "measured unordered"
+    assert caplog.text.count("the transfers of rare stay unordered for now") == 1
+    started.until_ordered(rare)
+
+
 @pytest.mark.parametrize(
     ("ranks", "reason"),
     [([0, 1, 2], control_pb2.RELEASED), ([2, 1, 0], control_pb2.ORDERED)],
