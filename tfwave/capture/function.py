@@ -7,6 +7,7 @@ from typing import Any
 
 from tfwave.graph.names import TransferKey, task_of
 from tfwave.graph.partition.cut import cut
+from tfwave.graph.partition.frames import looped
 from tfwave.graph.transfer import Transfer, find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.deps import upstream_transfers
@@ -21,13 +22,15 @@ class FunctionGraph:
     """One traced function, cut as the worker that runs it will cut it.
 
     `name` is TensorFlow's own of the trace, another one for each input signature; `worker` the device that runs it;
-    `transfers` are all tensors that cross tasks, in both directions, to and from all devices of the worker's task.
+    `transfers` are all tensors that cross tasks, in both directions, to and from all devices of the worker's task,
+    but for the `looped` ones: what travels in a while loop does so anew in each iteration, and nothing orders that.
     """
 
     name: str
     worker: str
     view: GraphView
     transfers: tuple[Transfer, ...]
+    looped: tuple[Transfer, ...] = ()
 
     @property
     def task(self) -> str:
@@ -77,7 +80,15 @@ def cut_function(concrete: Any, job: JobDevices) -> FunctionGraph:
     """
     partitions = cut(traced_item(concrete.graph), devices=job.devices, default=job.runner, soft=job.soft)
     view = GraphView.of(*partitions)
-    return FunctionGraph(function_name(concrete), job.runner, view, find_transfers(view).data)
+    in_loops = frozenset[str]().union(*map(looped, partitions))
+    found = find_transfers(view).data
+    return FunctionGraph(
+        function_name(concrete),
+        job.runner,
+        view,
+        transfers=tuple(t for t in found if t.node not in in_loops),
+        looped=tuple(t for t in found if t.node in in_loops),
+    )
 
 
 def function_name(concrete: Any) -> str:

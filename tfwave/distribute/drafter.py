@@ -18,6 +18,9 @@ from tfwave.report.drawn.timeline import timeline_figure
 from tfwave.report.told import Picture
 from tfwave.runtime.job_devices import JobDevices
 
+LEAST_PULLS = 2
+"""What pulls fewer has nothing to order."""
+
 
 class Draft(NamedTuple):
     """A plan that was made of a trace.
@@ -49,9 +52,14 @@ class Drafter:
 
         Raises:
             GraphError: it cannot be cut offline.
-            EnforcerError: its steps overlap, and a server has no hook.
+            EnforcerError: its steps overlap, and a server has no hook; or it pulls next to nothing but in a loop.
         """
         function = cut_function(concrete, self.job)
+        if function.looped and len(function.pulls) < LEAST_PULLS:
+            raise EnforcerError(
+                "it pulls in a loop, anew in each iteration, which nothing orders: unroll it (see "
+                "tfwave.distribute.overlap); a tf_keras model does without one by compile(steps_per_execution=1)"
+            )
         if function.overlaps:
             self._refuse_proxies()
         return function

@@ -10,6 +10,9 @@ WARM_UP_STEPS = 2
 JUDGED_STEPS = 20
 """After so many ordered steps of each worker it is judged whether the order pays."""
 
+_MOST_BESIDE = 10
+"""A trace holds all that a worker runs: it ends with so many times its own steps of other functions."""
+
 _LOSS = 1.05
 """Less than this is within what machines vary by."""
 
@@ -42,6 +45,7 @@ class Progress:
     settled: bool = False
     """Whether it was judged for good what the order gives."""
     _steps: int = 0
+    _beside: int = 0
     _unordered: list[float] = field(default_factory=list[float])
     _ordered: list[float] = field(default_factory=list[float])
 
@@ -50,6 +54,7 @@ class Progress:
         self.phase = phase
         self.since = now
         self._steps = 0
+        self._beside = 0
         if phase is Phase.MEASURING:
             self._unordered, self._ordered = [], []
 
@@ -65,6 +70,15 @@ class Progress:
         elif self.phase is Phase.WARMING and self._steps >= WARM_UP_STEPS * self.workers:
             self.enter(Phase.MEASURING, begin + seconds)
 
+    def step_beside(self) -> None:
+        """A step of another function is finished."""
+        self._beside += 1
+
+    @property
+    def has_run(self) -> bool:
+        """Whether a step counts to this phase."""
+        return self._steps > 0
+
     @property
     def measured(self) -> bool:
         """Whether it is known what the steps take unordered."""
@@ -73,8 +87,10 @@ class Progress:
 
     @property
     def traced(self) -> bool:
-        """Whether enough steps have run since the trace began."""
-        return self.phase is Phase.TRACING and self._steps >= self.trace_steps * self.workers
+        """Whether enough steps have run since the trace began, or many more of other functions."""
+        needed = self.trace_steps * self.workers
+        enough = self._steps >= needed or self._beside >= _MOST_BESIDE * needed
+        return self.phase is Phase.TRACING and enough
 
     def seconds_in(self, phase: Phase, now: float) -> float:
         """How long it has been in a phase; 0 if it is in another."""

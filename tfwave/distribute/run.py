@@ -9,7 +9,7 @@ from typing import Any
 from weakref import ref
 
 from tfwave.capture.function import FunctionGraph, function_name
-from tfwave.distribute.drafter import Draft, Drafter
+from tfwave.distribute.drafter import LEAST_PULLS, Draft, Drafter
 from tfwave.distribute.enforcement import Enforcement
 from tfwave.distribute.figures import Figures, FunctionStep, figures_of
 from tfwave.distribute.progress import Progress
@@ -137,13 +137,13 @@ class ScheduleRun:
         self._enforcement.watch()
 
     def _meet(self, concrete: Any) -> None:
-        """Get to know a function: what pulls nothing is left alone."""
+        """Get to know a function: what pulls next to nothing is left alone."""
         try:
             cut = self._drafter.cut(concrete)
         except TfwaveError as err:
             _log.warning("tfwave: the transfers of %s stay unordered: %s", function_name(concrete), err)
             return
-        if len(cut.pulls) > 1:
+        if len(cut.pulls) >= LEAST_PULLS:
             progress = Progress(len(self._drafter.job.workers), self.settings.trace_steps)
             self._functions[cut.name] = ScheduledFunction(
                 ref(concrete.graph), cut, progress, self._drafter, self._enforcement, self._known(cut)
@@ -167,8 +167,11 @@ class ScheduleRun:
             function = self._functions.get(function_name(step.concrete))
             if function is not None:
                 self._window.append(FunctionStep(function.name, step.worker, step.seconds))
-                if self._traced() in {None, function}:
+                traced = self._traced()
+                if traced is None or traced is function:
                     function.count(step)
+                else:
+                    traced.count_beside()
 
     def _traced(self) -> ScheduledFunction | None:
         """The function that is traced: one at a time is."""

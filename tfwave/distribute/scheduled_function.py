@@ -61,6 +61,11 @@ class ScheduledFunction:
         """How many a call should make; None: not known yet."""
         return self.draft.steps if self.draft else None
 
+    def count_beside(self) -> None:
+        """A step of another function is finished."""
+        with self._lock:
+            self.progress.step_beside()
+
     def count(self, step: StepRun) -> None:
         """A step of it is finished."""
         with self._lock:
@@ -106,11 +111,10 @@ class ScheduledFunction:
         except EnforcerError as err:
             self._wait(err)
         else:
-            self._pause = 0.0
             self._enter(Phase.TRACING)
 
-    def _wait(self, err: EnforcerError) -> None:
-        """A worker may be gone for a while, or traced by its user."""
+    def _wait(self, err: TfwaveError) -> None:
+        """A worker may be gone for a while, or traced by its user; or the function ran no step just then."""
         if not self._pause:
             _log.warning("tfwave: the transfers of %s stay unordered for now: %s", self.name, err)
         self._pause = min(max(2 * self._pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
@@ -118,11 +122,13 @@ class ScheduledFunction:
         self._enter(Phase.MEASURING)
 
     def _plan(self) -> None:
+        has_run = self.progress.has_run
         try:
             self.draft = self.drafter.draft(self.cut)
         except TfwaveError as err:
-            self._try_again(err)
+            (self._try_again if has_run else self._wait)(err)
         else:
+            self._pause = 0.0
             self._order(self.draft)
 
     def _try_again(self, err: TfwaveError) -> None:

@@ -58,6 +58,18 @@ def test_a_trace_takes_its_steps_of_each_worker(progress: Progress) -> None:
     assert progress.traced
 
 
+def test_a_trace_ends_with_many_steps_of_other_functions(progress: Progress) -> None:
+    """It holds them, too, and a worker's memory is not for that."""
+    for _ in range(2):
+        progress.enter(Phase.TRACING, 0)
+        for _ in range(10 * TRACE * WORKERS - 1):
+            progress.step_beside()
+        assert not progress.traced
+    progress.step_beside()
+    assert progress.traced
+    assert not progress.has_run
+
+
 def test_each_phase_counts_from_its_begin(progress: Progress) -> None:
     progress.enter(Phase.MEASURING, 0)
     steps(progress, TRACE * WORKERS)

@@ -260,6 +260,18 @@ def test_a_function_that_pulls_one_tensor_is_left_alone(started: Job) -> None:
     assert set(started.schedule.phases) == {"f"}
 
 
+def test_a_function_that_pulls_in_a_loop_is_told(started: Job, caplog: pytest.LogCaptureFixture) -> None:
+    started.step(Function("f", pulls=1, looped=3))
+    wait_until(lambda: "the transfers of f stay unordered: it pulls in a loop" in caplog.text)
+    assert started.schedule.phases == {}
+
+
+def test_of_a_function_that_pulls_in_a_loop_too_the_rest_is_ordered(started: Job) -> None:
+    started.until_ordered(Function("f", looped=3))
+    plan = started.schedule.plans["f"]
+    assert {t.key.node for t in plan.transfers} == {f"v{i}" for i in range(PULLS)}
+
+
 def test_a_second_function_leaves_the_plan_of_the_first(started: Job) -> None:
     first, second = Function("f"), Function("g")
     started.until_ordered(first)
@@ -289,6 +301,22 @@ def test_steps_beside_the_trace_of_another_function_do_not_count(started: Job) -
         started.step(second)
     time.sleep(0.05)
     assert started.schedule.phases == {"f": "traced", "g": "warming up"}
+
+
+def test_a_trace_in_which_its_function_runs_no_more_ends_and_is_made_again(
+    started: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of an evaluation between long trainings, however often that happens."""
+    monkeypatch.setattr(scheduled_function, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(scheduled_function, "_TRACE_SECONDS", LONG)
+    rare, other = Function("rare"), Function("other")
+    for _ in range(4):
+        started.run(rare, until=lambda: started.schedule.phases.get("rare") == "traced")
+        started.tracers[0].seen = started.tracers[1].seen = []
+        started.run(other, until=lambda: started.schedule.phases["rare"] != "traced")
+        assert started.schedule.phases["rare"] == "measured unordered"
+    assert caplog.text.count("the transfers of rare stay unordered for now") == 1
+    started.until_ordered(rare)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tfwave.graph.attrs import string_attr
 from tfwave.graph.flow_ops import ENTER_OPS, EXIT_OPS, NEXT_OPS, SWITCH_OPS
 from tfwave.graph.names import CONTROL_PORT
 from tfwave.graph.partition.wiring import Wiring
-from tfwave.proto.tensorflow_pb2 import NodeDef
+from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
 
 ROOT = ""
 
@@ -33,6 +33,17 @@ class Frames:
         """The frame in which a node's inputs are: an Enter takes them from the outer frame."""
         frame = self.of_node[node]
         return self.parents[frame] if wiring.ops[node] in ENTER_OPS else frame
+
+
+def looped(graph: GraphDef) -> frozenset[str]:
+    """The names of the nodes of a partition that run in while loops.
+
+    Raises:
+        GraphError: as `find_frames`.
+    """
+    wiring = Wiring.of(graph)
+    frames = find_frames(wiring).of_node
+    return frozenset(name for name, frame in zip(wiring.names, frames, strict=True) if frame != ROOT)
 
 
 def find_frames(wiring: Wiring) -> Frames:
