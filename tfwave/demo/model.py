@@ -13,6 +13,7 @@ from tfwave.demo.networks import NETWORKS
 from tfwave.demo.processes import VISIBLE
 from tfwave.errors import EnvironmentUnsupported, TfwaveError
 from tfwave.runtime.allocator import GROWTH
+from tfwave.runtime.native import tensorflow_version
 
 CLASSES = 100
 LEARNING_RATE = 1e-3
@@ -141,7 +142,7 @@ def check_model(name: str) -> None:
     """Refuse what is no model, without importing tf_keras, which takes seconds.
 
     Raises:
-        EnvironmentUnsupported: tf_keras is not installed.
+        EnvironmentUnsupported: tf_keras is not installed, or no supported TensorFlow is.
         TfwaveError: there is no such model; names those there are.
     """
     there = [*NETWORKS, *_applications()]
@@ -180,6 +181,10 @@ def _applications() -> list[str]:
     """The models of `tf_keras.applications`, by what its module imports."""
     found = find_spec("tf_keras")
     if found is None or found.origin is None:
-        raise EnvironmentUnsupported("the demo needs tf_keras: pip install tf_keras")
+        release = ".".join(tensorflow_version().split(".")[:2])
+        raise EnvironmentUnsupported(
+            f"the demo needs tf_keras: pip install --no-deps 'tf_keras=={release}.*' (without --no-deps it brings "
+            "the full tensorflow, beside tensorflow-cpu)"
+        )
     module = Path(found.origin).parent / "applications" / "__init__.py"
     return sorted(_APPLICATION.findall(module.read_text()))

@@ -16,7 +16,17 @@ JSON_SUFFIX = ".json"
 
 
 def save_plan(plan: Plan, path: str | Path) -> None:
-    """Write a plan; JSON if `path` ends in ``.json``, else binary."""
+    """Write a plan; JSON if `path` ends in ``.json``, else binary.
+
+    Raises:
+        PlanError: it is no plan, as `tfwave.colocate.Results.plan` is none where no job was left to plan.
+        TfwaveError: the file cannot be written.
+    """
+    if not isinstance(plan, Plan):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise PlanError(
+            f"what is to be saved to '{path}' is of the type {type(plan).__name__}: give a plan, which jobs that "
+            "end in their first steps have not"
+        )
     target = Path(path)
     as_json = target.suffix == JSON_SUFFIX
     write_whole(

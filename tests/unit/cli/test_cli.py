@@ -16,6 +16,7 @@ from tests.memory_steps import graph as one_task
 from tests.unit.conftest import Command, Ran
 from tfwave.bundle.bundle import save_bundle
 from tfwave.cli.commands import COMMANDS, Imported
+from tfwave.demo import model as demo_model
 from tfwave.graph.load import load_graph
 from tfwave.plan.io import load_plan
 from tfwave.plan.message import to_dict
@@ -282,6 +283,15 @@ def test_the_demo_refuses_wrong_names_before_it_starts_anything(tfwave: Command,
     refused(tfwave("demo", "--policy", "best", "-o", out), "no policy 'best'")
     refused(tfwave("demo", "--device", "TPU:0", "-o", out), "'TPU:0' is no device of a worker", "CPU:1")
     assert not out.exists()
+
+
+def test_the_demo_asks_for_the_tf_keras_of_the_tensorflow_that_is_there(
+    tfwave: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself tf_keras brings the full tensorflow, whichever is installed, and the newest."""
+    monkeypatch.setattr(demo_model, "find_spec", lambda name: None)
+    monkeypatch.setattr(demo_model, "tensorflow_version", lambda: "2.19.1")
+    refused(tfwave("demo"), "needs tf_keras: pip install --no-deps 'tf_keras==2.19.*'")
 
 
 def run_of(place: Path, ranks: list[int]) -> Path:

@@ -59,6 +59,17 @@ def test_a_plan_reads_back(tmp_path: Path, name: str) -> None:
     assert load_plan(f"{tmp_path}/as-text-{name}") == plan
 
 
+def test_what_is_no_plan_is_not_saved(tmp_path: Path) -> None:
+    """Such as the plan of jobs that were done before they were planned."""
+    nothing: Any = None
+    for name in ("p.json", "p.pb"):
+        with pytest.raises(
+            PlanError, match=f"to be saved to '.*{name}' is of the type NoneType: give a plan"
+        ):
+            save_plan(nothing, tmp_path / name)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_json_has_plain_numbers() -> None:
     document = json.loads(plan_json(small_plan()))
     (order,) = document["orders"]

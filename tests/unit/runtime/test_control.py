@@ -481,3 +481,15 @@ def test_a_unix_socket_is_its_owners(hook: FakeHook, tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
     server.stop()
     assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["run#1", "done?", "100%25", "mit Umlaut ü"])
+def test_a_unix_socket_may_lie_in_a_folder_of_any_name(hook: FakeHook, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name / "control"
+    path.parent.mkdir()
+    server = serve(hook, f"unix:{path}")
+    with ControlClient(server.address) as client:
+        client.install(plan_of("x"))
+    assert path.stat().st_mode & 0o077 == 0
+    server.stop()
+    assert (hook.plan, [*tmp_path.iterdir()], [*path.parent.iterdir()]) == (plan_of("x"), [path.parent], [])

@@ -4,7 +4,7 @@ import ipaddress
 import socket
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from tfwave.errors import EnforcerError
 
@@ -52,6 +52,11 @@ def listening_address(published: str) -> str:
         return published
     host, port = split_address(published)
     return published if is_loopback(host) or _is_ip(host) else f"{EVERYWHERE}:{port}"
+
+
+def grpc_target(address: str) -> str:
+    """An address as gRPC takes it: a URI, which ends a socket's path at ``#`` or ``?``, and decodes ``%``."""
+    return UNIX + quote(address.removeprefix(UNIX)) if address.startswith(UNIX) else address
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from tfwave.errors import EnforcerError
 from tfwave.plan.message import to_proto
 from tfwave.plan.plan import Plan, plans_by_function
 from tfwave.proto import control_pb2, control_pb2_grpc
-from tfwave.runtime.control.address import UNIX, check_address
+from tfwave.runtime.control.address import UNIX, check_address, grpc_target
 from tfwave.runtime.control.credentials import Credentials
 from tfwave.sizes import in_words
 
@@ -53,9 +53,10 @@ def open_channel(address: str, credentials: Credentials | None, options: Sequenc
     """
     check_reach(address, credentials)
     tls = credentials and credentials.for_client()
+    target = grpc_target(address)
     if tls:
-        return _GRPC.secure_channel(address, tls, options=options)
-    return _GRPC.insecure_channel(address, options=options)
+        return _GRPC.secure_channel(target, tls, options=options)
+    return _GRPC.insecure_channel(target, options=options)
 
 
 class ControlClient:

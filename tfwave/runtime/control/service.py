@@ -14,7 +14,7 @@ import grpc
 from tfwave.errors import EnforcerError, TfwaveError
 from tfwave.plan.plan import Plan
 from tfwave.proto import control_pb2, control_pb2_grpc
-from tfwave.runtime.control.address import UNIX, is_of_this_machine, refuse_taken_socket
+from tfwave.runtime.control.address import UNIX, grpc_target, is_of_this_machine, refuse_taken_socket
 from tfwave.runtime.control.client import CHANNEL_OPTIONS, check_reach
 from tfwave.runtime.control.credentials import Credentials
 from tfwave.runtime.control.gate import BURST, CALLS_PER_SECOND, Gate, RateLimit, RefusalLog
@@ -121,8 +121,9 @@ def serve(
 def _bind(server: Any, address: str, tls: Any) -> int:
     """Listen; a unix socket is its owner's from the start."""
     mask = os.umask(0o177) if address.startswith(UNIX) else None
+    target = grpc_target(address)
     try:
-        port = server.add_secure_port(address, tls) if tls else server.add_insecure_port(address)
+        port = server.add_secure_port(target, tls) if tls else server.add_insecure_port(target)
     except RuntimeError:
         port = 0
     finally:
