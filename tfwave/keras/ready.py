@@ -149,13 +149,13 @@ def make_variables(model: Any, element_spec: Any) -> None:
     """
     try:
         with model.distribute_strategy.scope():
-            if _has_call(model):
-                model._symbolic_build(data_batch=element_spec)
-            else:
+            if not _has_call(model):
                 _check_parts(model)
-                for optimizer in optimizers_of(model):
-                    if not optimizer.built:
-                        optimizer.build(model.trainable_variables)
+            elif _needs_a_batch(model):
+                model._symbolic_build(data_batch=element_spec)
+            for optimizer in optimizers_of(model):
+                if not optimizer.built:
+                    optimizer.build(model.trainable_variables)
     except (RuntimeError, TypeError, ValueError) as err:
         reason = str(err).partition("\n")[0]
         raise TfwaveError(
@@ -168,6 +168,14 @@ def _has_call(model: Any) -> bool:
     keras: Any = __import__("keras")
     kind: Any = model.__class__
     return kind.call is not keras.Model.call
+
+
+def _needs_a_batch(model: Any) -> bool:
+    """Is anything missing that Keras makes by inputs, targets and weights? A train_step may take other batches."""
+    metrics, loss = model._compile_metrics, model._compile_loss
+    asked = metrics is not None and (metrics._user_metrics or metrics._user_weighted_metrics)
+    made: list[Any] = [*model._flatten_layers(), loss, metrics if asked else None]
+    return not all(each is None or each.built for each in made)
 
 
 def _check_parts(model: Any) -> None:
