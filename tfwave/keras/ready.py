@@ -1,7 +1,7 @@
 """Is a model ready to train on parameter servers? Who says no, says what to do."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tfwave.errors import TfwaveError
 
@@ -104,6 +104,16 @@ def optimizers_of(model: Any) -> Sequence[Any]:
     outer = model.optimizer
     inner = getattr(outer, "inner_optimizer", None)
     return [optimizer for optimizer in (outer, inner) if optimizer is not None]
+
+
+def other_optimizers(model: Any) -> Sequence[Any]:
+    """Those that it holds beside those that it is compiled with; not those of models in it, as of a teacher."""
+    known = list(map(id, optimizers_of(model)))
+    held = cast("dict[str, Any]", vars(model)).values()
+    values = [
+        one for value in held for one in (cast("list[Any]", value) if isinstance(value, list) else [value])
+    ]
+    return [one for one in values if hasattr(one, "apply_gradients") and id(one) not in known]
 
 
 def build(model: Any, element_spec: Any) -> None:

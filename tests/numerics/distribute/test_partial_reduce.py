@@ -129,6 +129,35 @@ def test_a_model_that_has_no_weights_yet_is_refused_with_the_way_out(make: Calla
     made.fit(X, Y, verbose=0, callbacks=[callback()])
 
 
+class _Two(keras.Sequential):
+    """With an optimizer to itself, as a GAN has two."""
+
+    def __init__(self) -> None:
+        super().__init__(model().layers)
+        self.other: Any = [keras.optimizers.Adam(name="second")]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "said"),
+    [
+        ("sgd", r"has other optimizers, second, .* by the one of compile\(\)"),
+        (None, "compiled with no optimizer"),
+    ],
+)
+def test_a_model_of_several_optimizers_is_refused(optimizer: str | None, said: str) -> None:
+    made = _Two()
+    made.compile(optimizer, "mse")
+    with pytest.raises(TfwaveError, match=said):
+        made.fit(X, Y, verbose=0, callbacks=[callback()])
+
+
+def test_an_optimizer_of_a_model_in_the_model_is_none_of_its_own() -> None:
+    """As that of a teacher, which was trained before."""
+    made = keras.Sequential([keras.Input((3,)), model(), keras.layers.Dense(1)])
+    made.compile("sgd", "mse")
+    made.fit(X, Y, verbose=0, callbacks=[callback()])
+
+
 def test_mixed_float16_is_refused_unless_the_loss_is_not_scaled() -> None:
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
