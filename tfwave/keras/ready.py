@@ -92,11 +92,21 @@ def _faults(model: Any) -> Iterator[str]:
         yield "runs eagerly, and workers run graphs only: compile(run_eagerly=False)"
     if model.jit_compile:
         yield "asks for XLA, which cannot read parameter servers: compile(jit_compile=False)"
+    yield from _faults_of_optimizers(model)
+
+
+def _faults_of_optimizers(model: Any) -> Iterator[str]:
     for optimizer in optimizers_of(model):
         if optimizer.gradient_accumulation_steps:
             yield "accumulates gradients, and workers would mix them up: set no gradient_accumulation_steps"
         if optimizer.use_ema and optimizer.ema_overwrite_frequency:
             yield "overwrites its weights by averages, which Keras cannot do here: set no ema_overwrite_frequency"
+    for optimizer in other_optimizers(model):
+        if not optimizer.built:
+            yield (
+                f"has another optimizer, '{optimizer.name}', which is not built, and steps on workers make no "
+                "variables: call its build() with the variables that it updates, under strategy.scope()"
+            )
 
 
 def optimizers_of(model: Any) -> Sequence[Any]:
@@ -124,7 +134,7 @@ def build(model: Any, element_spec: Any) -> None:
             server.
     """
     make_variables(model, element_spec)
-    owners = (model, *optimizers_of(model))
+    owners = (model, *optimizers_of(model), *other_optimizers(model))
     values = {v.path: v.value for owner in owners for v in owner.variables}
     _check_whole(values)
     _check_places({path: value.device for path, value in values.items()})
