@@ -46,12 +46,22 @@ def check_keras(model: Any) -> None:
         )
 
 
+def is_of_tf_keras(model: Any) -> bool:
+    """Also where its class is a user's own."""
+    return any(kind.__module__.startswith("tf_keras") for kind in type(model).__mro__)
+
+
 def check_one_step(model: Any) -> None:
     """Refuse a model whose train function is not one graph of one step, outside of strategies.
 
     Raises:
         TfwaveError: names what is at fault.
     """
+    if is_of_tf_keras(model):
+        raise TfwaveError(
+            f"{type(model).__name__} is of tf_keras, and the callback takes the place of Keras 3's train function: "
+            "make the model with keras"
+        )
     check_keras(model)
     for fault in _faults_of_one_step(model):
         raise TfwaveError(f"the model '{model.name}' {fault}")

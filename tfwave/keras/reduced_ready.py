@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfwave.errors import TfwaveError
-from tfwave.keras.ready import check_keras, optimizers_of, other_optimizers
+from tfwave.keras.ready import check_keras, is_of_tf_keras, optimizers_of, other_optimizers
 
 _STRATEGY = ("_distribute_strategy", "_distribution_strategy")
 """Under these names Keras 3 and tf_keras keep it."""
@@ -16,14 +16,10 @@ def check_reduced(model: Any) -> None:
     Raises:
         TfwaveError: names what is at fault.
     """
-    if not _is_of_tf_keras(model):
+    if not is_of_tf_keras(model):
         check_keras(model)
     for fault in _faults(model):
         raise TfwaveError(f"the model '{model.name}' {fault}")
-
-
-def _is_of_tf_keras(model: Any) -> bool:
-    return any(kind.__module__.startswith("tf_keras") for kind in type(model).__mro__)
 
 
 def _faults(model: Any) -> Iterator[str]:
@@ -35,7 +31,7 @@ def _faults(model: Any) -> Iterator[str]:
         yield "is compiled by XLA, which cannot wait for other processes: compile(jit_compile=False)"
     yield from _optimizers(model)
     if len(optimizers_of(model)) > 1:
-        way_out = "take mixed_bfloat16" if _is_of_tf_keras(model) else "compile(auto_scale_loss=False)"
+        way_out = "take mixed_bfloat16" if is_of_tf_keras(model) else "compile(auto_scale_loss=False)"
         yield f"scales its loss, each process by another factor: {way_out}"
     if not model.trainable_variables:
         yield (
