@@ -7,7 +7,7 @@ from typing import Any
 
 from tfwave.errors import TfwaveError
 from tfwave.fitting.function import FittedFunction, fit_memory
-from tfwave.keras.batches import plain_batch
+from tfwave.keras.batches import batch_spec, plain_batch
 from tfwave.keras.hooks import Hooks
 from tfwave.keras.ready import check_one_step
 from tfwave.keras.stand_in import StandIn
@@ -99,8 +99,9 @@ class _FittedSteps:
 
     def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
         tensorflow: Any = __import__("tensorflow")
-        step = tensorflow.function(partial(_with_losses, model), autograph=False)
-        self._fitted: FittedFunction = fit_memory(step, **options)
+        self._step = tensorflow.function(partial(_with_losses, model), autograph=False)
+        self._fitted: FittedFunction = fit_memory(self._step, **options)
+        self._is_traced = False
         self._moved = stash_figures()
 
     @property
@@ -135,8 +136,19 @@ class _FittedSteps:
             StopIteration: there is none.
             TfwaveError: the step cannot be traced, or does not fit.
         """
-        logs, _ = self._fitted(plain_batch(next(iterator)))
+        batch = plain_batch(next(iterator))
+        if not self._is_traced:
+            self._trace(batch_spec(iterator, batch))
+        logs, _ = self._fitted(batch)
         return logs
+
+    def _trace(self, spec: Any) -> None:
+        """As Keras does: where its data do not tell the number of samples, a known one would round means otherwise.
+
+        TensorFlow takes this trace for all batches that it is general enough for.
+        """
+        self._step.get_concrete_function(spec)
+        self._is_traced = True
 
 
 def _check_loss_is_seen(model: Any) -> None:

@@ -1,7 +1,7 @@
 """Is a model ready to train on parameter servers? Who says no, says what to do."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tfwave.errors import TfwaveError
 
@@ -46,12 +46,22 @@ def check_keras(model: Any) -> None:
         )
 
 
+def is_of_tf_keras(model: Any) -> bool:
+    """Also where its class is a user's own."""
+    return any(kind.__module__.startswith("tf_keras") for kind in type(model).__mro__)
+
+
 def check_one_step(model: Any) -> None:
     """Refuse a model whose train function is not one graph of one step, outside of strategies.
 
     Raises:
         TfwaveError: names what is at fault.
     """
+    if is_of_tf_keras(model):
+        raise TfwaveError(
+            f"{type(model).__name__} is of tf_keras, and the callback takes the place of Keras 3's train function: "
+            "make the model with keras"
+        )
     check_keras(model)
     for fault in _faults_of_one_step(model):
         raise TfwaveError(f"the model '{model.name}' {fault}")
@@ -92,11 +102,21 @@ def _faults(model: Any) -> Iterator[str]:
         yield "runs eagerly, and workers run graphs only: compile(run_eagerly=False)"
     if model.jit_compile:
         yield "asks for XLA, which cannot read parameter servers: compile(jit_compile=False)"
+    yield from _faults_of_optimizers(model)
+
+
+def _faults_of_optimizers(model: Any) -> Iterator[str]:
     for optimizer in optimizers_of(model):
         if optimizer.gradient_accumulation_steps:
             yield "accumulates gradients, and workers would mix them up: set no gradient_accumulation_steps"
         if optimizer.use_ema and optimizer.ema_overwrite_frequency:
             yield "overwrites its weights by averages, which Keras cannot do here: set no ema_overwrite_frequency"
+    for optimizer in other_optimizers(model):
+        if not optimizer.built:
+            yield (
+                f"has another optimizer, '{optimizer.name}', which is not built, and steps on workers make no "
+                "variables: call its build() with the variables that it updates, under strategy.scope()"
+            )
 
 
 def optimizers_of(model: Any) -> Sequence[Any]:
@@ -104,6 +124,16 @@ def optimizers_of(model: Any) -> Sequence[Any]:
     outer = model.optimizer
     inner = getattr(outer, "inner_optimizer", None)
     return [optimizer for optimizer in (outer, inner) if optimizer is not None]
+
+
+def other_optimizers(model: Any) -> Sequence[Any]:
+    """Those that it holds beside those that it is compiled with; not those of models in it, as of a teacher."""
+    known = list(map(id, optimizers_of(model)))
+    held = cast("dict[str, Any]", vars(model)).values()
+    values = [
+        one for value in held for one in (cast("list[Any]", value) if isinstance(value, list) else [value])
+    ]
+    return [one for one in values if hasattr(one, "apply_gradients") and id(one) not in known]
 
 
 def build(model: Any, element_spec: Any) -> None:
@@ -114,7 +144,7 @@ def build(model: Any, element_spec: Any) -> None:
             server.
     """
     make_variables(model, element_spec)
-    owners = (model, *optimizers_of(model))
+    owners = (model, *optimizers_of(model), *other_optimizers(model))
     values = {v.path: v.value for owner in owners for v in owner.variables}
     _check_whole(values)
     _check_places({path: value.device for path, value in values.items()})
@@ -149,13 +179,13 @@ def make_variables(model: Any, element_spec: Any) -> None:
     """
     try:
         with model.distribute_strategy.scope():
-            if _has_call(model):
-                model._symbolic_build(data_batch=element_spec)
-            else:
+            if not _has_call(model):
                 _check_parts(model)
-                for optimizer in optimizers_of(model):
-                    if not optimizer.built:
-                        optimizer.build(model.trainable_variables)
+            elif _needs_a_batch(model):
+                model._symbolic_build(data_batch=element_spec)
+            for optimizer in optimizers_of(model):
+                if not optimizer.built:
+                    optimizer.build(model.trainable_variables)
     except (RuntimeError, TypeError, ValueError) as err:
         reason = str(err).partition("\n")[0]
         raise TfwaveError(
@@ -168,6 +198,14 @@ def _has_call(model: Any) -> bool:
     keras: Any = __import__("keras")
     kind: Any = model.__class__
     return kind.call is not keras.Model.call
+
+
+def _needs_a_batch(model: Any) -> bool:
+    """Is anything missing that Keras makes by inputs, targets and weights? A train_step may take other batches."""
+    metrics, loss = model._compile_metrics, model._compile_loss
+    asked = metrics is not None and (metrics._user_metrics or metrics._user_weighted_metrics)
+    made: list[Any] = [*model._flatten_layers(), loss, metrics if asked else None]
+    return not all(each is None or each.built for each in made)
 
 
 def _check_parts(model: Any) -> None:

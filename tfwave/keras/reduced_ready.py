@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfwave.errors import TfwaveError
-from tfwave.keras.ready import check_keras, optimizers_of
+from tfwave.keras.ready import check_keras, is_of_tf_keras, optimizers_of, other_optimizers
 
 _STRATEGY = ("_distribute_strategy", "_distribution_strategy")
 """Under these names Keras 3 and tf_keras keep it."""
@@ -16,14 +16,10 @@ def check_reduced(model: Any) -> None:
     Raises:
         TfwaveError: names what is at fault.
     """
-    if not _is_of_tf_keras(model):
+    if not is_of_tf_keras(model):
         check_keras(model)
     for fault in _faults(model):
         raise TfwaveError(f"the model '{model.name}' {fault}")
-
-
-def _is_of_tf_keras(model: Any) -> bool:
-    return any(kind.__module__.startswith("tf_keras") for kind in type(model).__mro__)
 
 
 def _faults(model: Any) -> Iterator[str]:
@@ -33,11 +29,23 @@ def _faults(model: Any) -> Iterator[str]:
         yield "runs eagerly, and reduces are in the graph of its step: compile(run_eagerly=False)"
     if model.jit_compile:
         yield "is compiled by XLA, which cannot wait for other processes: compile(jit_compile=False)"
+    yield from _optimizers(model)
     if len(optimizers_of(model)) > 1:
-        way_out = "take mixed_bfloat16" if _is_of_tf_keras(model) else "compile(auto_scale_loss=False)"
+        way_out = "take mixed_bfloat16" if is_of_tf_keras(model) else "compile(auto_scale_loss=False)"
         yield f"scales its loss, each process by another factor: {way_out}"
     if not model.trainable_variables:
         yield (
             "has no weights to train, and takes those of the first worker before its first batch: make it with an "
             "Input, or call it once on a batch, before fit"
+        )
+
+
+def _optimizers(model: Any) -> Iterator[str]:
+    if not hasattr(model.optimizer, "apply_gradients"):
+        yield "is compiled with no optimizer, or several, and reduces are of what one applies: give compile() one"
+    others = ", ".join(dict.fromkeys(optimizer.name for optimizer in other_optimizers(model)))
+    if others:
+        yield (
+            f"has other optimizers, {others}, and what they apply would not be reduced: let its train_step apply "
+            "the gradients of all weights by the one of compile()"
         )

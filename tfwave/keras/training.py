@@ -168,7 +168,7 @@ class _Training:
             callbacks.on_epoch_end(epoch, logs)
             if model.stop_training:
                 break
-        if epochs > 0:
+        if epochs > 0 and model.optimizer is not None:
             model.optimizer.finalize_variable_values(model.trainable_weights)
         callbacks.on_train_end(logs)
 

@@ -1,11 +1,11 @@
 """Can a model train in waves? Who says no, says what to do."""
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from tfwave.distribute.mirrored import check_machines, is_mirrored
 from tfwave.errors import TfwaveError
-from tfwave.keras.ready import check_keras, optimizers_of
+from tfwave.keras.ready import check_keras, is_of_tf_keras, optimizers_of
 from tfwave.runtime.waves.options import WaveOptions
 
 
@@ -15,10 +15,10 @@ def check_waves(model: Any, options: WaveOptions) -> None:
     Raises:
         TfwaveError: names what is at fault.
     """
-    kind = type(cast("object", model))
-    if kind.__module__.startswith("tf_keras"):
+    if is_of_tf_keras(model):
+        name = type(model).__name__
         raise TfwaveError(
-            f"waves under `fit` take the place of Keras 3's train function, and {kind.__name__} is of tf_keras: "
+            f"waves under `fit` take the place of Keras 3's train function, and {name} is of tf_keras: "
             "train it in a loop of your own, with tfwave.distribute.in_waves"
         )
     check_keras(model)

@@ -108,7 +108,7 @@ def _gradient(piece: Any, variable: Any, kind: Kind) -> Any:
     number = tensorflow.as_dtype(f"int{8 * piece.dtype.size}")  # of -0.0 the least of all
     bits = tensorflow.bitcast(tensorflow.reshape(piece, [variable.shape[0], -1]), number)
     indices = tensorflow.where(tensorflow.reduce_any(bits != number.min, axis=1))[:, 0]
-    return tensorflow.IndexedSlices(tensorflow.gather(whole, indices), indices, variable.shape)
+    return tensorflow.IndexedSlices(tensorflow.gather(whole, indices), indices, tensorflow.shape(whole))
 
 
 def size_of(variable: Any) -> int:

@@ -132,6 +132,32 @@ def custom_model() -> keras.Model:
     return model
 
 
+class Learner(keras.Sequential):
+    """Trains by an optimizer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__([keras.Input((3,)), keras.layers.Dense(1)])
+        self.own: Any = keras.optimizers.SGD(0.1, momentum=0.9, name="own")
+        self.error = keras.metrics.Mean(name="error")
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self(x) - y) ** 2)
+        self.own.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        self.error.update_state(loss)
+        return {"error": self.error.result()}
+
+
+def learner(*, built: bool) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    model = Learner()
+    model.compile(None)
+    if built:
+        model.own.build(model.trainable_variables)
+    return model
+
+
 class Largest(keras.metrics.Metric):
     """Not a sum."""
 

@@ -22,6 +22,7 @@ from tests.cluster.keras.fit_models import (
     id_rows,
     image_model,
     images,
+    learner,
     numbered_rows,
     rows_model,
     sums,
@@ -201,6 +202,18 @@ def custom_step(strategy: Any) -> dict[str, Any]:
     }
 
 
+def optimizer_of_its_own(strategy: Any) -> dict[str, Any]:
+    rows = tf.data.Dataset.from_tensor_slices((np.eye(3, dtype="f"), np.ones((3, 1), "f"))).batch(2)
+    alone, model = learner(built=True), distributed(strategy, learner, built=True)
+    expected = alone.fit(rows, epochs=2, verbose=0)
+    got = tfwave.keras.fit(model, rows, epochs=2, verbose=0)
+    return {
+        "distance": weight_distance(alone, model),
+        "history": got.history,
+        "expected": expected.history,
+    }
+
+
 def gathered_on_server(strategy: Any) -> dict[str, Any]:
     """The same training with a table that is sent whole, and with rows of it."""
     facts: dict[str, Any] = {}
@@ -257,6 +270,7 @@ def refusals(strategy: Any) -> dict[str, str]:
         "averages": lambda: fit(small(optimizer=sgd(use_ema=True, ema_overwrite_frequency=2)), rows),
         "metric": lambda: fit(small(metrics=[Largest()]), rows),
         "other logs": lambda: fit(small(OtherLogs), rows),
+        "not built": lambda: fit(distributed(strategy, learner, built=False), rows),
         "unbuildable": lambda: fit(small(), rows.map(lambda x, y: (x[0, 0], y))),
         "not keras": lambda: fit(strategy, rows),
     }

@@ -93,6 +93,12 @@ def test_a_custom_train_step_with_added_losses_sample_weights_and_a_dict_of_inpu
     assert facts["distance"] <= 1e-6
 
 
+def test_a_model_may_have_its_optimizer_to_itself(alone):
+    facts = alone.chief.run("optimizer_of_its_own")
+    assert_close(facts["history"], facts["expected"])
+    assert facts["distance"] <= 1e-6
+
+
 def test_rows_that_the_server_gathers_train_bit_for_bit_as_the_whole_table(alone):
     facts = alone.chief.run("gathered_on_server")
     assert facts["rows"] == facts["whole"]
@@ -144,6 +150,7 @@ REFUSALS = {
     "averages": "overwrites its weights by averages, which Keras cannot do here",
     "metric": "is aggregated by 'mean', and only sums can be gathered from workers",
     "other logs": "OtherLogs.train_step returns other logs than the metrics loss",
+    "not built": "has another optimizer, 'own', which is not built",
     "unbuildable": "cannot be built from batches of",
     "not keras": "TfwaveError: ParameterServerStrategyV2 is no Keras 3 model",
 }

@@ -63,15 +63,15 @@ def test_one_worker_alone_trains_as_ever_and_tells_of_it(dtype: str | None, tmp_
     assert "tfwave report of worker 0 of 1" in (tmp_path / "worker_0" / "reduces.html").read_text()
 
 
-@pytest.mark.parametrize("kind", [keras, tf_keras])
-def test_rows_that_a_step_does_not_look_up_are_left_alone_as_ever(kind: Any) -> None:
-    """Keras 3's Adam neither moves them nor lets their moments decay."""
+@pytest.mark.parametrize(("kind", "optimizer"), [(keras, "Adam"), (keras, "RMSprop"), (tf_keras, "Adam")])
+def test_rows_that_a_step_does_not_look_up_are_left_alone_as_ever(kind: Any, optimizer: str) -> None:
+    """Keras 3's Adam neither moves them nor lets their moments decay; its RMSprop adds rows to rows."""
 
     def fitted(*callbacks: Any) -> list[bytes]:
         kind.utils.set_random_seed(3)
         layers = [kind.layers.Embedding(30, 4), kind.layers.Flatten(), kind.layers.Dense(1)]
         made = kind.Sequential([kind.Input((3,), dtype="int32"), *layers])
-        made.compile(kind.optimizers.Adam(0.1), "mse")
+        made.compile(getattr(kind.optimizers, optimizer)(0.1), "mse")
         made.fit(IDS, Y, 8, 2, verbose=0, shuffle=False, callbacks=list(callbacks))
         return [np.asarray(each).tobytes() for each in (*made.weights, *made.optimizer.variables)]
 
@@ -126,6 +126,35 @@ def test_a_model_that_has_no_weights_yet_is_refused_with_the_way_out(make: Calla
     ):
         made.fit(X, Y, verbose=0, callbacks=[callback()])
     made(X[:1])
+    made.fit(X, Y, verbose=0, callbacks=[callback()])
+
+
+class _Two(keras.Sequential):
+    """With an optimizer to itself, as a GAN has two."""
+
+    def __init__(self) -> None:
+        super().__init__(model().layers)
+        self.other: Any = [keras.optimizers.Adam(name="second")]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "said"),
+    [
+        ("sgd", r"has other optimizers, second, .* by the one of compile\(\)"),
+        (None, "compiled with no optimizer"),
+    ],
+)
+def test_a_model_of_several_optimizers_is_refused(optimizer: str | None, said: str) -> None:
+    made = _Two()
+    made.compile(optimizer, "mse")
+    with pytest.raises(TfwaveError, match=said):
+        made.fit(X, Y, verbose=0, callbacks=[callback()])
+
+
+def test_an_optimizer_of_a_model_in_the_model_is_none_of_its_own() -> None:
+    """As that of a teacher, which was trained before."""
+    made = keras.Sequential([keras.Input((3,)), model(), keras.layers.Dense(1)])
+    made.compile("sgd", "mse")
     made.fit(X, Y, verbose=0, callbacks=[callback()])
 
 

@@ -121,6 +121,17 @@ def adversaries(kind: type[Adversaries], *callbacks: Any) -> list[Any]:
     return [history.history, [value.tobytes().hex() for value in model.get_weights()]]
 
 
+def unequal(*callbacks: Any) -> list[Any]:
+    """Batches of 6, 6 and 4, whose number of samples Keras does not tell a step; a normalisation divides by it."""
+    keras.utils.set_random_seed(1)
+    layers = keras.layers
+    model: Any = keras.Sequential([layers.Dense(WIDTH), layers.BatchNormalization(), layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False)
+    inputs = np.random.default_rng(1).standard_normal((16, WIDTH), np.float32)
+    model.fit(inputs, inputs[:, :1], batch_size=ROWS, shuffle=False, verbose=0, callbacks=[*callbacks])
+    return [value.tobytes().hex() for value in model.get_weights()]
+
+
 def main() -> None:
     batch = np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)
     callback = FitMemoryCallback()
@@ -130,6 +141,7 @@ def main() -> None:
             "empty": same(tf.identity, batch[:0]),
             "sparse": same(tf.sparse.to_dense, tf.sparse.from_dense(batch)),
             "adversaries": adversaries(Adversaries, callback) == adversaries(Adversaries),
+            "unequal": unequal(FitMemoryCallback()) == unequal(),
         },
         "left": left_of_two_shapes(batch),
         "plans": len(callback.plans),

@@ -29,6 +29,10 @@ def test_a_keras_model_without_a_call_that_logs_means_trains_the_same(found: dic
     assert found["plans"] == 1
 
 
+def test_a_keras_model_trains_the_same_bits_where_the_last_batch_is_smaller(found: dict[str, Any]) -> None:
+    assert found["same"]["unequal"]
+
+
 SAID = {
     "by name alone": "EnforcerError: the step takes training by name alone: let it take that by place, too",
     "no such name": "TypeError: got an unexpected keyword argument 'speed'",

@@ -108,6 +108,28 @@ class Around(keras.Model):
         return {"loss": loss}
 
 
+class Triplets(keras.Model):
+    """Batches of three inputs, and no targets, with a step of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner: Any = keras.layers.Dense(3)
+
+    @property
+    def metrics(self) -> list[Any]:
+        return []
+
+    def call(self, inputs: Any) -> Any:
+        anchor, near, far = map(self.inner, inputs)
+        return tf.square(anchor - near) - tf.square(anchor - far)
+
+    def train_step(self, data: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(self(data))
+        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        return {"loss": loss}
+
+
 def recurrent() -> Any:
     keras.utils.set_random_seed(5)
     layers = keras.layers

@@ -11,6 +11,7 @@ from tests.numerics.corpus.sample import Array, same_bits
 from tests.numerics.waves.keras_waves import (
     OPTIMIZERS,
     Around,
+    Triplets,
     attention,
     dataset,
     dense,
@@ -223,6 +224,18 @@ def test_a_model_without_a_call_trains_what_it_is_around() -> None:
     for model in (plain, around):
         model.fit(dataset(batches(4)), epochs=EPOCHS, callbacks=[TickTockCallback()], verbose=0)
     assert same_bits(inner.get_weights(), plain.get_weights())
+
+
+def test_a_step_of_its_own_takes_batches_of_its_own() -> None:
+    """Without metrics in compile() nothing is left to make of inputs, targets and weights."""
+    keras.utils.set_random_seed(5)
+    model: Any = Triplets()
+    given = [inputs for inputs, _ in batches(3)]
+    model(given)
+    model.compile("adam", weighted_metrics=[], steps_per_execution=2)
+    before = model.get_weights()
+    model.fit(dataset([tuple(given)] * 2), callbacks=[TickTockCallback()], verbose=0)
+    assert not same_bits(model.get_weights(), before)
 
 
 def test_a_model_without_a_call_may_have_its_optimizers_to_itself() -> None:

@@ -18,6 +18,7 @@ from tests.numerics.waves.waves import batches
 from tests.strategies import CollectiveAllReduceStrategy
 from tfwave.errors import PassError, TfwaveError
 from tfwave.keras import TickTockCallback
+from tfwave.keras.ready import check_one_step
 from tfwave.keras.wave_ready import check_waves
 from tfwave.runtime.waves.options import WaveOptions
 
@@ -209,14 +210,20 @@ def test_what_cannot_train_in_waves_is_refused(case: str) -> None:
         model.fit(dataset(batches(4)), verbose=0)
 
 
+class OfTfKeras(tf_keras.Model):
+    """As users write them."""
+
+
 def test_other_kinds_of_models_are_refused_with_the_reason() -> None:
     """Before Keras can fail on them: it asks a strategy of several machines for these."""
     model: Any = dense("sgd")
     model._distribute_strategy = CollectiveAllReduceStrategy()
     with pytest.raises(TfwaveError, match=r"trains on several machines, .* on one machine"):
         check_waves(model, WaveOptions())
-    with pytest.raises(TfwaveError, match=r"Sequential is of tf_keras: train it in a loop of your own"):
-        check_waves(tf_keras.Sequential(), WaveOptions())
+    with pytest.raises(TfwaveError, match=r"OfTfKeras is of tf_keras: train it in a loop of your own"):
+        check_waves(OfTfKeras(), WaveOptions())
+    with pytest.raises(TfwaveError, match=r"OfTfKeras is of tf_keras, .*: make the model with keras"):
+        check_one_step(OfTfKeras())
 
 
 def test_options_out_of_range_are_refused() -> None:
