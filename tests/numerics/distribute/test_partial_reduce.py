@@ -174,13 +174,12 @@ def test_mixed_float16_is_refused_unless_the_loss_is_not_scaled() -> None:
 
 def test_mixed_float16_of_tf_keras_is_refused_with_another_way_out() -> None:
     """It scales the loss whatever `compile` is told."""
-    before = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy("mixed_float16")
     try:
         made = tf_keras.Sequential([tf_keras.Input((3,)), tf_keras.layers.Dense(1)])
         made.compile("sgd", "mse")
     finally:
-        tf_keras.mixed_precision.set_global_policy(before)
+        tf_keras.mixed_precision.set_global_policy(None)  # that of `floatx`, which other tests change
     with pytest.raises(TfwaveError, match=r"scales its loss, .*: take mixed_bfloat16"):
         made.fit(X, Y, verbose=0, callbacks=[callback()])
 
