@@ -174,6 +174,7 @@ def test_mixed_float16_is_refused_unless_the_loss_is_not_scaled() -> None:
 
 def test_mixed_float16_of_tf_keras_is_refused_with_another_way_out() -> None:
     """It scales the loss whatever `compile` is told."""
+    tf_keras.utils.set_random_seed(1)
     tf_keras.mixed_precision.set_global_policy("mixed_float16")
     try:
         made = tf_keras.Sequential([tf_keras.Input((3,)), tf_keras.layers.Dense(1)])
