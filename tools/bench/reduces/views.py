@@ -19,4 +19,37 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ),
         ),
     ),
+    "stragglers": (
+        View(
+            "A tf_keras model on several workers; a step begins with 20 ms and a delay: none, U(0, 50) ms (some), "
+            "or in half of the workers U(50, 100) ms (groups). Stock is `MultiWorkerMirroredStrategy`; all and rna "
+            "are `PartialReduce` with all workers and with two probes; apart, no worker hears of another. Seconds "
+            "to the target loss, steps of all workers a second, and what came of 30 s.",
+            "modes/*",
+            (
+                "given.model",
+                "given.workers",
+                "given.delays",
+                "given.seed",
+                "mode",
+                "seconds_to_target:seconds",
+                "steps_per_second",
+                "last_loss",
+                "last_accuracy",
+            ),
+        ),
+        View(
+            "How many times sooner it is at that loss than the others, and its share of the steps apart.",
+            "",
+            (
+                "given.model",
+                "given.workers",
+                "given.delays",
+                "given.seed",
+                "gains.sooner_than_stock",
+                "gains.sooner_than_all",
+                "gains.share_of_steps_apart",
+            ),
+        ),
+    ),
 }
