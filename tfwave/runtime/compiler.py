@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.runtime.own_process import run_apart
 
 Progress = Callable[[int, int, str], None]
 """It is called with (files done, files in all, the one just done)."""
@@ -20,7 +20,6 @@ Progress = Callable[[int, int, str], None]
 LOG = "build.log"
 
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of work, and in which time
-_ASK_SECONDS = 300
 _ASK_FLAGS = """
 import json
 from tensorflow import sysconfig
@@ -127,14 +126,7 @@ def _cores() -> int:
 
 
 def _tensorflow_flags() -> tuple[list[str], list[str]]:
-    """Asked of a process of its own: TensorFlow greets on standard error, which is the caller's."""
-    command = [sys.executable, "-P", "-c", _ASK_FLAGS]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_SECONDS, check=False)
-    except subprocess.TimeoutExpired as err:
-        raise EnforcerError(
-            f"TensorFlow has not been imported in {_ASK_SECONDS} s: start again when this machine is less busy"
-        ) from err
+    done = run_apart(_ASK_FLAGS, does="been imported")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise EnvironmentUnsupported(f"TensorFlow does not import ({last}): install it again")

@@ -1,13 +1,11 @@
 """A library, tried once: does this TensorFlow tell it what it cannot do without?"""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
+from tfwave.runtime.own_process import run_apart
 
-_SECONDS = 300
 _NAME_BYTES = 1024
 _OF_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """What ends a trial by these, such as a full memory, says nothing of the library."""
@@ -36,13 +34,7 @@ def try_out(library: Path) -> None:
         EnvironmentUnsupported: it does not; plans for functions could not be told apart.
         EnforcerError: nothing is known after five minutes, or as the trial was ended.
     """
-    command = [sys.executable, "-P", "-c", _TRY, str(library)]
-    try:
-        tried = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired as err:
-        raise EnforcerError(
-            f"TensorFlow has not tried {library} in {_SECONDS} s: start again when this machine is less busy"
-        ) from err
+    tried = run_apart(_TRY, str(library), does=f"tried {library}")
     if -tried.returncode in _OF_OTHERS:
         raise EnforcerError(
             f"the trial of {library} was ended by {signal.Signals(-tried.returncode).name}: start again, with more "
