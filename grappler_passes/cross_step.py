@@ -101,8 +101,8 @@ class CrossStep(GraphPass):
         """Add what tells a step that a call of the step before is done, where it waits for one."""
         awaited = {name for names in waits.values() for name in names}
         for call in sorted(step.calls):
-            done = done_of(call, step, graph.item)
-            if done.name in awaited:
+            if done_name(graph.view.names[call]) in awaited:
+                done = done_of(call, step, graph.item)
                 for k in range(self.steps - 1):
                     graph.insert(copy_of(done, k, copied, {}))
 

@@ -22,7 +22,7 @@ def done_of(call: int, step: Step, item: GraphItem) -> NodeDef:
     """
     node = step.view.nodes[call]
     kinds = OpTable.of(item.graph).output_types(node)
-    used = _used(node.name, step, item) or {TensorName(node.name, CONTROL_PORT)}
+    used = _used(call, step, item) or {TensorName(node.name, CONTROL_PORT)}
     ports = [port for port, kind in enumerate(kinds) if (node.name, port) in used and kind != DT_RESOURCE]
     made = NodeDef(name=done_name(node.name), op="IdentityN" if ports else "NoOp", device=node.device)
     made.input.extend([f"{node.name}:{port}" if port else node.name for port in ports])
@@ -34,12 +34,11 @@ def done_of(call: int, step: Step, item: GraphItem) -> NodeDef:
     return made
 
 
-def _used(name: str, step: Step, item: GraphItem) -> set[TensorName]:
+def _used(call: int, step: Step, item: GraphItem) -> set[TensorName]:
     """What of a call its readers in the step take, and what of it is fetched."""
-    view = step.view
-    index = view.names.index(name)
+    view, name = step.view, step.view.names[call]
     texts = [
-        text for reader in view.fanouts[index] if reader in step.fanins for text in view.nodes[reader].input
+        text for reader in view.fanouts[call] if reader in step.fanins for text in view.nodes[reader].input
     ]
     tensors = [tensor for tensor in map(parse_input, [*texts, *item.fetches]) if tensor.node == name]
     return {*tensors, *([TensorName(name, CONTROL_PORT)] if name in item.fetches else [])}
