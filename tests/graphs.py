@@ -199,6 +199,15 @@ def _inputs(rng: random.Random, available: Sequence[str]) -> list[str]:
     return [*data, *control]
 
 
+def pulls_of(count: int) -> Builder:
+    """So many workers, each of which pulls one tensor, ``recv1``..., over a channel of its own and uses it."""
+    build = Builder()
+    for number in range(count):
+        worker = WORKER.replace("task:0", f"task:{number}")
+        build.op(worker, f"use{number}", [build.pair(f"v{number}", SERVERS[0], worker, send=False)])
+    return build
+
+
 def _home(build: Builder, name: str) -> str:
     return next(d for d, graph in build.partitions.items() if any(n.name == name for n in graph.node))
 

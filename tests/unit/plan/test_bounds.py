@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from tests.graphs import SERVERS, WORKER, Builder, by_name
+from tests.graphs import SERVERS, WORKER, Builder, by_name, pulls_of
 from tfwave.cost.analytic import LinkModel
 from tfwave.cost.cluster import Cluster
 from tfwave.graph.names import task_of
@@ -148,10 +148,7 @@ def test_of_many_channels_only_those_are_asked_that_an_op_or_transfer_waits_for(
     monkeypatch.setattr(found_floors, "_end", end)
     counts = list[int]()
     for count in (4, 16):
-        build = Builder()
-        for number in range(count):
-            worker = WORKER.replace("task:0", f"task:{number}")
-            build.op(worker, f"use{number}", [build.pair(f"v{number}", SERVER, worker, send=False)])
+        build = pulls_of(count)
         asked.clear()
         sent = dict.fromkeys((f"recv{number + 1}" for number in range(count)), 4.0)
         found = floors(build, {f"use{number}": 1 for number in range(count)}, sent)

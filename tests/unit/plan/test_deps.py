@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.graphs import SERVERS, WORKER, Builder
+from tests.graphs import SERVERS, WORKER, Builder, pulls_of
 from tfwave.cost.network import Network
 from tfwave.cost.uniform import uniform_costs
 from tfwave.errors import GraphError
@@ -157,10 +157,7 @@ def test_the_orders_of_many_tasks_are_found_without_a_look_at_all_nodes_for_each
     monkeypatch.setattr(GraphView, "forward_fanins", forward_fanins)
     counts = list[int]()
     for count in (4, 16):
-        build = Builder()
-        for number in range(count):
-            worker = WORKER.replace("task:0", f"task:{number}")
-            build.op(worker, f"use{number}", [build.pair(f"v{number}", SERVER, worker, send=False)])
+        build = pulls_of(count)
         view = GraphView.of(*build.partitions.values())
         transfers = find_transfers(view).data
         looked.clear()
