@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
+from tfwave.graph.functions.lower_while import WHILE_OPS
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, FunctionDef, NodeDef
-
-_LOOPS = frozenset({"While", "StatelessWhile"})
 
 
 def entering(node: NodeDef, port: int, functions: Mapping[str, FunctionDef]) -> str | None:
@@ -12,7 +11,7 @@ def entering(node: NodeDef, port: int, functions: Mapping[str, FunctionDef]) -> 
 
     `functions` are those of the graph, by name.
     """
-    if node.op not in _LOOPS or not {"T", "body"} <= node.attr.keys():
+    if node.op not in WHILE_OPS or not {"T", "body"} <= node.attr.keys():
         return None
     body = functions.get(node.attr["body"].func.name)
     is_handle = list(node.attr["T"].list.type)[port : port + 1] == [DT_RESOURCE]
