@@ -121,13 +121,14 @@ def changing(*, loops: bool) -> Training:
             with tf.control_dependencies([weights.assign_add(tf.fill([40], slow))]):
                 return tf.constant(1.0), tf.constant(2.0)
 
-        before = tf.reduce_sum(weights.read_value()) + count.read_value()
+        read = count.read_value()
+        before = tf.reduce_sum(weights.read_value()) + read
         if loops:
             loss = tf.while_loop(lambda i, _: i < 3, body, [0, count.read_value()], parallel_iterations=1)[1]
         else:
             with tf.control_dependencies([before]):
                 loss = before + sum(
-                    tf.cond(count < 9.0, branch, lambda: (tf.constant(1.0), tf.constant(3.0)))
+                    tf.cond(read < 9.0, branch, lambda: (tf.constant(1.0), tf.constant(3.0)))
                 )
         with tf.control_dependencies([loss if loops else loss.op.inputs[0]]):
             counted = count.assign_add(1.0, read_value=False)
