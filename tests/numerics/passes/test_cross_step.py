@@ -127,9 +127,7 @@ def changing(*, loops: bool) -> Training:
             loss = tf.while_loop(lambda i, _: i < 3, body, [0, count.read_value()], parallel_iterations=1)[1]
         else:
             with tf.control_dependencies([before]):
-                loss = before + sum(
-                    tf.cond(read < 9.0, branch, lambda: (tf.constant(1.0), tf.constant(3.0)))
-                )
+                loss = before + sum(tf.cond(read < 9.0, branch, lambda: (tf.constant(1.0), tf.constant(3.0))))
         with tf.control_dependencies([loss if loops else loss.op.inputs[0]]):
             counted = count.assign_add(1.0, read_value=False)
         return closed(graph, [], [loss], counted)
