@@ -38,6 +38,10 @@ def embeddings_command(  # noqa: PLR0913, PLR0917
         str | None,
         typer.Option(metavar="64MiB", help="On a worker for rows that it keeps, at most. Without it: none."),
     ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of the one machine that all tasks share. Without it: each has its own."),
+    ] = None,
     output: PlanOutput = None,
     add_to: AddTo = None,
     as_json: JsonFlag = False,
@@ -57,9 +61,10 @@ def embeddings_command(  # noqa: PLR0913, PLR0917
     known = read_capture(capture)
     known = known.dealt(servers) if servers else known
     links = Links(parse_bandwidth(bandwidth), parse_latency(latency), workers)
-    found = plan_embeddings(known, links, staleness=staleness, room=parse_size(room) if room else 0)
+    most = parse_size(room) if room else 0
+    found = plan_embeddings(known, links, staleness=staleness, room=most, cores=cores)
     write_plan(lambda: Plan(embeddings=found), output, add_to)
-    facts = _facts(Forecaster(known, links), found)
+    facts = _facts(Forecaster(known, links, cores), found)
     if as_json:
         print_json(facts | {"plan": embeddings_dict(found)})
         return

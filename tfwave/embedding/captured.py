@@ -47,9 +47,12 @@ def capture(
     serve = served(wire, dataset.element_spec)
     step_times: list[float] = []
     server_times: list[float] = []
+    core_times: list[float] = []
     for own in read:
+        worked = time.process_time()
         ((sets, batch),) = prepared([own], wire.layout)
         step_times.append(_seconds(lambda sets=sets, batch=batch: train(((sets, batch),))))
+        core_times.append(time.process_time() - worked)
         server_times.append(_seconds(lambda sets=sets: serve(sets)))
     step_seconds = min(step_times[1:])
     found = Capture(
@@ -57,6 +60,7 @@ def capture(
         batches=tuple(_counted(own.rows) for own in read),
         step_seconds=step_seconds,
         server_seconds=min(step_seconds, *server_times[1:]),  # they are a part of it
+        core_seconds=min(core_times[1:]),
     )
     found.check()
     found.write(Path(output))

@@ -72,6 +72,7 @@ class Capture(Document):
         batches: in turn.
         step_seconds: of a step that looks each row up once; of these
         server_seconds: are those in which servers gather and update rows.
+        core_seconds: for which a step, and what is prepared for it, keeps a core busy; None: not known.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -81,6 +82,7 @@ class Capture(Document):
     batches: tuple[CapturedBatch, ...] = Field(min_length=2)
     step_seconds: float = Field(gt=0, allow_inf_nan=False)
     server_seconds: float = Field(ge=0, allow_inf_nan=False)
+    core_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     def dealt(self, servers: int) -> "Capture":
         """The same with the parts of all tables dealt out over so many servers, in turn."""

@@ -7,7 +7,8 @@ from tfwave.errors import PlanError
 from tfwave.plan.embeddings import Embeddings, RowPriorities
 from tfwave.sizes import milliseconds
 from tfwave.staging.capture import Capture
-from tfwave.staging.counts import BYTES, BatchLoads, Counted
+from tfwave.staging.cores import Cores
+from tfwave.staging.counts import BYTES, BatchLoads, Counted, Load
 from tfwave.staging.forecast import Call, Links, Times, floor_seconds, stock_seconds
 
 _CALLS = (1, 2, 4, 8, 16, 32)
@@ -33,9 +34,15 @@ class Way:
 class Forecaster:
     """Forecasts of one captured job on one network."""
 
-    def __init__(self, capture: Capture, links: Links) -> None:
-        """Raises: CostError: as `Capture.check`."""
+    def __init__(self, capture: Capture, links: Links, cores: int | None = None) -> None:
+        """All tasks share so many `cores` of one machine; None: each has enough of its own.
+
+        Raises:
+            CostError: as `Capture.check` and `Cores.of`.
+            PlanError: no core.
+        """
         self._capture, self._links, self.counted = capture, links, Counted(capture)
+        self._cores = None if cores is None else Cores.of(capture, cores)
         rows = [len(batch) for batch in self.counted.batches]
         self._times = Times.of(capture, sum(rows) / len(rows))
         self._loads: dict[tuple[range, int], list[BatchLoads]] = {}
@@ -59,10 +66,16 @@ class Forecaster:
 
     def stock(self) -> float:
         """Seconds of a step that looks each id up by itself."""
-        found = [
-            stock_seconds(self._capture, load, BYTES * load.rows, self._links) for load in self.counted.stock
-        ]
+        found = [self._stock(load) for load in self.counted.stock]
         return sum(found) / len(found)
+
+    def _stock(self, load: Load) -> float:
+        ids = BYTES * load.rows
+        return self._shared(stock_seconds(self._capture, load, ids, self._links), ids + 2 * load.total)
+
+    def _shared(self, seconds: float, moved: float) -> float:
+        """Of a step that moves so many bytes, by which it keeps cores busy that all tasks share, if they do."""
+        return seconds if self._cores is None else self._cores.seconds(seconds, moved)
 
     def unique(self) -> float:
         """Seconds of a step in which each row travels once, and nothing beside another thing."""
@@ -81,14 +94,17 @@ class Forecaster:
             raise PlanError(
                 f"a call of {steps} steps cannot be forecast: {len(self.counted.batches)} batches were captured"
             )
-        seconds = floor = 0.0
+        seconds = floor = moved = 0.0
         for window in windows:
             batches = self._batches(window, hot_bytes)
             call = Call(batches, self._times, self._links)
             seconds += call.stale(staleness) if staleness else call.exact(apart=apart)
             floor += floor_seconds(batches, self._times, self._links, exact=not staleness)
-        each = len(windows) * steps * self._links.workers
-        return Way(staleness, hot_bytes, steps, seconds / each, floor / each)
+            moved += sum(own.moved for own in batches)
+        count = len(windows) * steps
+        each = count * self._links.workers
+        taken = self._shared(seconds / each, moved / count)
+        return Way(staleness, hot_bytes, steps, taken, floor / each)
 
     def ways(self, staleness: int, room: int) -> Iterator[Way]:
         """All that may be chosen from: rows at most so old, and so many bytes for kept ones."""
@@ -105,7 +121,9 @@ class Forecaster:
         return self._loads[key]
 
 
-def plan_embeddings(capture: Capture, links: Links, *, staleness: int = 0, room: int = 0) -> Embeddings:
+def plan_embeddings(
+    capture: Capture, links: Links, *, staleness: int = 0, room: int = 0, cores: int | None = None
+) -> Embeddings:
     """The fastest way to stage steps, by forecast, or a simpler one that is nearly as fast.
 
     Simpler is: rows less old, fewer bytes of kept rows, fewer steps in a call. Repeated rows always go before
@@ -116,14 +134,15 @@ def plan_embeddings(capture: Capture, links: Links, *, staleness: int = 0, room:
         links: of the network that it will have.
         staleness: by how many updates rows may be old at most.
         room: bytes on a worker for kept rows, at most.
+        cores: of the one machine that all tasks are on, if they are.
 
     Raises:
-        CostError: as `Capture.check`.
-        PlanError: staleness or room below 0.
+        CostError: as `Forecaster`.
+        PlanError: staleness or room below 0, or no core.
     """
     if staleness < 0 or room < 0:
         raise PlanError(f"rows cannot be {staleness} updates old, in a room of {room} bytes: give at least 0")
-    forecaster = Forecaster(capture, links)
+    forecaster = Forecaster(capture, links, cores)
     ways = list(forecaster.ways(staleness, room))
     fastest = min(way.seconds for way in ways)
     chosen = min(

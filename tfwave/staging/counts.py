@@ -37,6 +37,12 @@ class BatchLoads:
     first: Load
     rest: Load
 
+    @property
+    def moved(self) -> float:
+        """Bytes, both ways."""
+        loads = (self.asked, self.early, self.late, self.new, self.first, self.rest)
+        return sum(load.total for load in loads)
+
 
 class Counted:
     """The rows of captured batches, numbered through all tables."""

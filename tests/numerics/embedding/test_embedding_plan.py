@@ -100,6 +100,7 @@ def test_a_capture_makes_a_plan_for_the_tables_that_it_saw(tmp_path: Path) -> No
     )
     assert read_capture(tmp_path / "capture.json") == found
     assert len(found.batches) == 6
+    assert found.core_seconds
     assert {part.server for table in found.tables for part in table.parts} == {0, 1}
     plan = plan_embeddings(found, Links(1e6))
     assert plan.steps <= 6

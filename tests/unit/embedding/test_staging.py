@@ -11,10 +11,12 @@ from typer.testing import CliRunner
 
 from tests.staged import captured, whole
 from tfwave.cli.app import app
+from tfwave.cost.network import EXPOSED
 from tfwave.errors import CostError, PlanError
 from tfwave.plan.io import load_plan
 from tfwave.staging.capture import Capture, CapturedTable, Part, packed, read_capture
 from tfwave.staging.choice import Forecaster, plan_embeddings
+from tfwave.staging.cores import CARRY_CORE_SECONDS, STEP_CORE_SECONDS
 from tfwave.staging.counts import Counted, Load
 from tfwave.staging.forecast import Links
 from tools.bench.embeddings.embedding_chief import CARDINALITIES, zipf
@@ -101,6 +103,32 @@ def test_before_the_first_push_a_batch_is_pulled_and_computed() -> None:
     asked, pulled, work, pushed = 0.08, 3.0, 1.5, 6.0
     found = Forecaster(capture, Links(bandwidth=100))
     assert found.staged(0, 10**6, 3).floor == pytest.approx((asked + pulled + work + pushed) / 3)
+
+
+def test_tasks_of_one_machine_share_its_cores() -> None:
+    """A step alone keeps them busy for 0.5 s, and half as long with two; less than that it does not take."""
+    capture = small().model_copy(update={"core_seconds": 0.5 - STEP_CORE_SECONDS})
+    links = Links(1e9)
+    bytes_moved = 16 + 48 + 48
+    one, two = (Forecaster(capture, links, cores).unique() for cores in (1, 2))
+    apart = Forecaster(capture, links).unique()
+    busy = 0.5 + CARRY_CORE_SECONDS * bytes_moved
+    assert (one, two) == pytest.approx((busy + EXPOSED * apart, busy / 2 + EXPOSED * apart))
+    stock = Forecaster(capture, links, 1).stock()
+    assert stock == pytest.approx(0.5 + CARRY_CORE_SECONDS * (20 + 2 * 64) + EXPOSED * 0.04, rel=1e-5)
+    slow = Links(10)
+    wire = Forecaster(capture, slow).unique()
+    assert Forecaster(capture, slow, 1).unique() == pytest.approx(wire + EXPOSED * busy)
+
+
+def test_each_workers_step_keeps_shared_cores_busy() -> None:
+    """However many make steps beside each other, the cores make these one after the other."""
+    mebibytes = captured([whole("a", 2, 2**20)], [{"a": [0]}] * 4).model_copy(update={"core_seconds": 1.0})
+    busy = 1 + STEP_CORE_SECONDS + CARRY_CORE_SECONDS * (4 + 2 * 2**22)
+    for workers in (1, 3):
+        links = Links(1e12, workers=workers)
+        apart = Forecaster(mebibytes, links).unique()
+        assert Forecaster(mebibytes, links, 1).unique() == pytest.approx(busy + EXPOSED * apart)
 
 
 def test_workers_share_the_servers() -> None:
@@ -199,6 +227,7 @@ def test_old_rows_and_kept_ones_are_taken_where_they_gain_only() -> None:
         (lambda: Links(1.0, -1.0), "-1 s latency"),
         (lambda: Links(1.0, 0.0, 0), "0 workers"),
         (lambda: plan_embeddings(small(), Links(1.0), staleness=-1), "-1 updates old"),
+        (lambda: Forecaster(small().model_copy(update={"core_seconds": 1.0}), Links(1.0), 0), "0 cores"),
         (lambda: Forecaster(small(), Links(1.0)).staged(0, 0, 5), "4 batches were captured"),
     ],
 )
@@ -267,6 +296,8 @@ def test_the_command_forecasts_and_writes_a_plan(tmp_path: Path) -> None:
     assert found
     assert f"{found.steps} steps a call, exact, repeated rows' gradients first; " in shown
     assert found.verdict in shown.replace("\n", " ")
+    refused = CliRunner().invoke(app, [*line, "--cores", "2"])
+    assert "capture it again" in str(refused.exception)
     own = "a worker's own take 3 times as long"
     told = [own in CliRunner().invoke(app, [*line, "--workers", count]).output for count in ("1", "3")]
     assert told == [False, True]

@@ -54,7 +54,7 @@ def forecaster_of(chief: Task, path: Path, arguments: argparse.Namespace) -> For
     """By a capture that the chief makes, in its own process."""
     chief.request({"do": "capture", "path": str(path), "batches": 2 * arguments.steps}, START_SECONDS)
     links = Links(1 / wire_seconds([1], arguments.rate), workers=arguments.workers)
-    return Forecaster(read_capture(path).dealt(arguments.servers), links)
+    return Forecaster(read_capture(path).dealt(arguments.servers), links, os.cpu_count())
 
 
 def forecasts(forecaster: Forecaster, steps: int) -> dict[str, dict[str, float]]:
