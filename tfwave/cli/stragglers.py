@@ -51,8 +51,8 @@ def stragglers_command(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Forecast how long reduces wait for stragglers, who joins them, and how many gradients a second there are.
 
-    A forecast of what tfwave.keras.PartialReduce does, and of what groups with a parameter server would gain beyond
-    that; nothing makes any. A reduce is a ring's, among all workers or those of a group.
+    A forecast of what tfwave.keras.PartialReduce does, and of what its groups= would gain beyond that. A reduce is
+    a ring's, among all workers or those of a group.
 
     [bold]Examples[/bold]
 

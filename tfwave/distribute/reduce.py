@@ -27,6 +27,7 @@ class Rules(TypedDict, total=False):
     patience: float
     credentials: Credentials | None
     report_dir: str | Path | None
+    groups: Sequence[Sequence[int]] | None
 
 
 class Reduced:
@@ -140,7 +141,7 @@ def reduce(
         EnforcerError: a value out of range; `workers` without `rank`; or TF_CONFIG is not set, malformed, or of no
             worker.
     """
-    place = Place.find(rules.pop("workers", None), rules.pop("rank", None))
+    place = Place.find(rules.pop("workers", None), rules.pop("rank", None)).grouped(rules.pop("groups", None))
     rules["credentials"] = rules.get("credentials") or find_credentials()
     directory = rules.pop("report_dir", None)
     told = None if directory is None else Path(directory)

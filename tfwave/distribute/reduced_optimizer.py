@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tfwave.distribute.other_groups import OtherGroups
 from tfwave.errors import EnforcerError
 from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
@@ -60,7 +61,7 @@ class ReducedOptimizer:
                 variables, or of several types, or of one that is not summed; or the optimizer scales its loss, or
                 is a legacy one.
         """
-        dtype = _dtype_of(variables)
+        self._dtype = _dtype_of(variables)
         _check_kind(optimizer)
         if getattr(optimizer, "inner_optimizer", None) is not None:
             raise EnforcerError(
@@ -70,6 +71,7 @@ class ReducedOptimizer:
         optimizer.build(variables)  # nothing, if it is
         self._optimizer = optimizer
         self._trained = list(variables)
+        self._size = sum(map(size_of, self._trained))
         self._state_variables = list({id(each): each for each in (*state, *variables)}.values())
         self._kinds = [Kind.DENSE] * len(self._trained)
         self._seam = "apply" if hasattr(optimizer, "apply") else "apply_gradients"
@@ -80,10 +82,15 @@ class ReducedOptimizer:
         self._drifts = options.probes != "all" and options.workers > 1
         self._rate: float | None = None
         self._report = None if report_dir is None else ReduceReport(report_dir, options)
+        layout = self._layout()
+        self._others = OtherGroups(place, options, layout, self._trained) if place.groups else None
         with ExitStack() as stack:
             if place.is_coordinator:
-                stack.enter_context(Coordinator(place.listen, options.credentials, once=True))
-            self._member = stack.enter_context(self._make_member(options, dtype))
+                met = self._others and self._others.place
+                stack.enter_context(Coordinator(place.listen, options.credentials, once=True, place=met))
+            if self._others:
+                stack.callback(self._others.close)
+            self._member = stack.enter_context(self._make_member(options, layout))
             self._interrupts = Interrupts(partial(self._member.hurry, hurried=True))
             stack.callback(self._interrupts.close)
             self._open = stack.pop_all()
@@ -97,8 +104,11 @@ class ReducedOptimizer:
         """Wait for the other workers, take the first one's variables, and have the optimizer reduce from now on.
 
         Raises:
-            EnforcerError: as `Member.join`.
+            EnforcerError: as `Member.join` and `Meeting.begin`.
         """
+        if self._others:
+            self._load(self._others.meeting.begin(self._state()))
+            self._others.begin()
         self._load(self._member.join(self._state()))
         applies = self._apply if self._seam == "apply" else self._apply_pairs
         setattr(self._optimizer, self._seam, applies)
@@ -124,8 +134,10 @@ class ReducedOptimizer:
         return result
 
     def serve(self) -> None:
-        """Give the variables to workers that came late; between two steps."""
+        """Give the variables to workers that came late, and other groups what this one did; between two steps."""
         self._member.serve(self._state)
+        if self._others and self._member.is_to_meet:
+            self._member.meet(self._others.own())
 
     def check_rate(self) -> None:
         """Warn, once, if the learning rate was set anew: each worker applied other sums with the one before."""
@@ -140,16 +152,18 @@ class ReducedOptimizer:
             )
 
     def drain(self) -> None:
-        """Apply what still comes, until no worker has anything.
+        """Apply what still comes, until no worker has anything; and then what other groups did, once they end.
 
         Raises:
-            EnforcerError: as `Member.drain`.
+            EnforcerError: as `Member.drain` and `Meeting.end`.
         """
         self.check_rate()
-        apply: Callable[[Any], None] | None = None
+        apply: Callable[..., None] | None = None
         for update in self._member.drain(self._state):
-            apply = apply or function_of_rows(self._trained, self._kinds, self._apply_plainly)
-            apply(_means([update]))
+            apply = apply or function_of_rows(self._trained, self._kinds, self._apply_plainly, self._moves)
+            apply(*self._rows([update]))
+        if self._others:
+            self._others.end(self._member.handed, self._member.left)
         if self._to_finalize is not None:
             self._finalize(self._to_finalize)
 
@@ -167,18 +181,22 @@ class ReducedOptimizer:
         if self._report is not None:
             self._report.leave(self.figures)
 
-    def _make_member(self, options: Options, dtype: str) -> Member:
+    def _layout(self) -> str:
         values = [np.asarray(variable) for variable in self._variables()]
         shapes = [(str(value.dtype), value.shape) for value in values]
-        layout = hashlib.sha256(repr(shapes).encode()).hexdigest()
+        return hashlib.sha256(repr(shapes).encode()).hexdigest()
+
+    def _make_member(self, options: Options, layout: str) -> Member:
         record = None if self._report is None else self._report.record
-        return Member(options, sum(map(size_of, self._trained)), dtype, layout, record)
+        visit = self._others and self._others.meeting.visit
+        return Member(options, self._size, self._dtype, layout, record, visit)
 
     def _variables(self) -> list[Any]:
         return [*self._state_variables, *_variables_of(self._optimizer)]
 
     def _state(self) -> bytes:
-        return b"".join(np.asarray(variable).tobytes() for variable in self._variables())
+        base = [] if self._others is None else [self._others.base]
+        return b"".join(np.asarray(value).tobytes() for value in [*self._variables(), *base])
 
     def _load(self, state: bytes | None) -> None:
         if state is None:
@@ -189,6 +207,8 @@ class ReducedOptimizer:
             here = np.frombuffer(state, value.dtype, value.size, start)
             variable.assign(here.reshape(value.shape))
             start += value.nbytes
+        if self._others:
+            self._others.go_on(np.frombuffer(state, self._others.base.dtype, offset=start))
 
     def _apply_pairs(
         self, grads_and_vars: Iterable[tuple[Any, Any]], name: str | None = None, **aggregation: Any
@@ -204,7 +224,7 @@ class ReducedOptimizer:
             self._check(trainable_variables)
         self._has_applied = True  # or will, where the step does so at times
         self._kinds = list(map(Kind.of, grads))
-        apply_exchanged(grads, self._trained, self._exchange, self._apply_plainly)
+        apply_exchanged(grads, self._trained, self._exchange, self._apply_plainly, self._moves)
 
     def _finalize_later(self, var_list: Any) -> None:
         """In the place of Keras's `finalize_variable_values`, which `fit` calls before `on_train_end`."""
@@ -223,9 +243,31 @@ class ReducedOptimizer:
         else:
             self._plain(zip(grads, self._trained, strict=True))
 
+    @property
+    def _moves(self) -> bool:
+        """Whether a row may be what weights move by, and no gradient."""
+        return self._others is not None
+
     def _exchange(self, flat: Any) -> Any:
-        updates = self._member.exchange(np.array(flat))
-        return _means(updates) if updates else flat[:0].reshape(0, len(flat))
+        return self._rows(self._member.exchange(np.array(flat)))
+
+    def _rows(self, updates: Sequence[Update]) -> tuple[Any, ...]:
+        """Of each sum of gradients the mean over its ring, and of what others did what weights move by, in a row.
+
+        With other groups also which rows are such.
+        """
+        rows = np.empty((len(updates), self._size), self._dtype)
+        for update, row in zip(updates, rows, strict=True):
+            self._fill(row, update)
+        return (rows, np.array([update.of_others for update in updates], bool)) if self._moves else (rows,)
+
+    def _fill(self, row: Any, update: Update) -> None:
+        if self._others and update.of_others:
+            row[:] = self._others.step_to(update.values)
+            return
+        np.divide(update.values, row.dtype.type(update.members), out=row)
+        if self._others:
+            row *= row.dtype.type(self._others.share)
 
 
 def _check_kind(optimizer: Any) -> None:
@@ -257,12 +299,3 @@ def _dtype_of(variables: Sequence[Any]) -> str:
     if kinds[0] not in ("float16", "float32", "float64"):
         raise EnforcerError(f"variables to train are of {kinds[0]}, which is not summed: take float32")
     return kinds[0]
-
-
-def _means(updates: Sequence[Update]) -> Any:
-    """Of each sum that over the members of its ring, in a row."""
-    sums = [update.values for update in updates]
-    means = np.empty((len(sums), len(sums[0])), sums[0].dtype)
-    for update, mean in zip(updates, means, strict=True):
-        np.divide(update.values, mean.dtype.type(update.members), out=mean)
-    return means

@@ -53,6 +53,7 @@ class PartialReduce(Hooks):
         patience: float = 300.0,
         credentials: Credentials | None = None,
         report_dir: str | Path | None = None,
+        groups: Sequence[Sequence[int]] | None = None,
     ) -> None:
         """Say how to reduce, and with whom; on all workers the same, but for `rank`.
 
@@ -72,13 +73,16 @@ class PartialReduce(Hooks):
             report_dir: a directory that gets, in ``worker_<rank>``, TensorBoard events of each epoch (the figures
                 of its logs, and this worker's steps) and, when `fit` ends, a page as ``reduces.html``: who joined,
                 who came last, and how long steps and waiting took. Workers may share it; None: none.
+            groups: the ranks of the workers of each group, as [[0, 1], [2, 3]]: each reduces by itself (sec. 5.2).
+                Every fourth reduce a group tells the others by how much its weights have moved, and moves by what
+                they did; nobody waits for another group before the end. None: all are one.
 
         Raises:
             EnforcerError: a value out of range; `workers` without `rank`; or TF_CONFIG is not set, malformed, or
                 of no worker.
         """
         super().__init__()
-        self._place = Place.find(workers, rank)
+        self._place = Place.find(workers, rank).grouped(groups)
         self._options = self._place.options(
             probes=probes,
             local=local,

@@ -17,6 +17,7 @@ class ReducedSteps:
         Raises:
             EnforcerError: the coordinator is not there or refuses, or no port is free.
         """
+        self._in_groups = bool(place.groups)
         self._reduced = ReducedOptimizer(
             model.optimizer, model.trainable_variables, model.weights, place, options, report_dir
         )
@@ -44,10 +45,12 @@ class ReducedSteps:
         """The figures so far, at the end of an epoch: where callbacks change the learning rate."""
         self._reduced.check_rate()
         figures = self._reduced.figures
+        met = {"tfwave_met": figures.met} if self._in_groups else {}
         return {
             "tfwave_reduces": figures.reduces,
             "tfwave_joined": figures.joined,
             "tfwave_dropped": figures.dropped,
+            **met,
         }
 
     def tell(self, epoch: int) -> None:

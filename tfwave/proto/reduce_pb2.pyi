@@ -5,8 +5,32 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Piece(_message.Message):
+    __slots__ = ("visitor", "data")
+    VISITOR_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    visitor: Visitor
+    data: bytes
+    def __init__(self, visitor: _Optional[_Union[Visitor, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Visitor(_message.Message):
+    __slots__ = ("rank", "layout", "dtype", "size", "version", "left")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    layout: str
+    dtype: str
+    size: int
+    version: int
+    left: int
+    def __init__(self, rank: _Optional[int] = ..., layout: _Optional[str] = ..., dtype: _Optional[str] = ..., size: _Optional[int] = ..., version: _Optional[int] = ..., left: _Optional[int] = ...) -> None: ...
+
 class Report(_message.Message):
-    __slots__ = ("hello", "held", "drained", "has_state", "step_seconds", "attempt", "done", "gave", "halted", "trouble", "full")
+    __slots__ = ("hello", "held", "drained", "has_state", "step_seconds", "attempt", "done", "gave", "halted", "trouble", "full", "visit")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     DRAINED_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +42,7 @@ class Report(_message.Message):
     HALTED_FIELD_NUMBER: _ClassVar[int]
     TROUBLE_FIELD_NUMBER: _ClassVar[int]
     FULL_FIELD_NUMBER: _ClassVar[int]
+    VISIT_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     held: int
     drained: bool
@@ -29,7 +54,8 @@ class Report(_message.Message):
     halted: bool
     trouble: str
     full: bool
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., held: _Optional[int] = ..., drained: bool = ..., has_state: bool = ..., step_seconds: _Optional[float] = ..., attempt: _Optional[int] = ..., done: bool = ..., gave: _Optional[int] = ..., halted: bool = ..., trouble: _Optional[str] = ..., full: bool = ...) -> None: ...
+    visit: int
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., held: _Optional[int] = ..., drained: bool = ..., has_state: bool = ..., step_seconds: _Optional[float] = ..., attempt: _Optional[int] = ..., done: bool = ..., gave: _Optional[int] = ..., halted: bool = ..., trouble: _Optional[str] = ..., full: bool = ..., visit: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("rank", "workers", "address", "layout", "probes", "deadline_seconds", "patience_seconds", "ticks")
@@ -90,12 +116,14 @@ class Form(_message.Message):
     def __init__(self, key: _Optional[bytes] = ..., index: _Optional[int] = ..., members: _Optional[int] = ..., next: _Optional[str] = ...) -> None: ...
 
 class Go(_message.Message):
-    __slots__ = ("attempt", "version")
+    __slots__ = ("attempt", "version", "bringer")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    BRINGER_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     version: int
-    def __init__(self, attempt: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+    bringer: int
+    def __init__(self, attempt: _Optional[int] = ..., version: _Optional[int] = ..., bringer: _Optional[int] = ...) -> None: ...
 
 class Halt(_message.Message):
     __slots__ = ()

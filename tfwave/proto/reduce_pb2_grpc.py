@@ -65,3 +65,136 @@ class Reduce(object):
             tfwave_dot_proto_dot_reduce__pb2.Order.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+
+class MeetStub(object):
+    """Where groups, each with a ring of its own, leave for each other what they did. Pieces make one array of bytes.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Begin = channel.stream_stream(
+                '/tfwave.reduce.Meet/Begin',
+                request_serializer=tfwave_dot_proto_dot_reduce__pb2.Piece.SerializeToString,
+                response_deserializer=tfwave_dot_proto_dot_reduce__pb2.Piece.FromString,
+                )
+        self.Visit = channel.stream_stream(
+                '/tfwave.reduce.Meet/Visit',
+                request_serializer=tfwave_dot_proto_dot_reduce__pb2.Piece.SerializeToString,
+                response_deserializer=tfwave_dot_proto_dot_reduce__pb2.Piece.FromString,
+                )
+        self.End = channel.stream_stream(
+                '/tfwave.reduce.Meet/End',
+                request_serializer=tfwave_dot_proto_dot_reduce__pb2.Piece.SerializeToString,
+                response_deserializer=tfwave_dot_proto_dot_reduce__pb2.Piece.FromString,
+                )
+
+
+class MeetServicer(object):
+    """Where groups, each with a ring of its own, leave for each other what they did. Pieces make one array of bytes.
+    """
+
+    def Begin(self, request_iterator, context):
+        """worker 0 brings its state; the others get it
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Visit(self, request_iterator, context):
+        """what the group did since the beginning; what the others did
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def End(self, request_iterator, context):
+        """the same for the last time; what all did, once all have ended
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_MeetServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Begin': grpc.stream_stream_rpc_method_handler(
+                    servicer.Begin,
+                    request_deserializer=tfwave_dot_proto_dot_reduce__pb2.Piece.FromString,
+                    response_serializer=tfwave_dot_proto_dot_reduce__pb2.Piece.SerializeToString,
+            ),
+            'Visit': grpc.stream_stream_rpc_method_handler(
+                    servicer.Visit,
+                    request_deserializer=tfwave_dot_proto_dot_reduce__pb2.Piece.FromString,
+                    response_serializer=tfwave_dot_proto_dot_reduce__pb2.Piece.SerializeToString,
+            ),
+            'End': grpc.stream_stream_rpc_method_handler(
+                    servicer.End,
+                    request_deserializer=tfwave_dot_proto_dot_reduce__pb2.Piece.FromString,
+                    response_serializer=tfwave_dot_proto_dot_reduce__pb2.Piece.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'tfwave.reduce.Meet', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Meet(object):
+    """Where groups, each with a ring of its own, leave for each other what they did. Pieces make one array of bytes.
+    """
+
+    @staticmethod
+    def Begin(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(request_iterator, target, '/tfwave.reduce.Meet/Begin',
+            tfwave_dot_proto_dot_reduce__pb2.Piece.SerializeToString,
+            tfwave_dot_proto_dot_reduce__pb2.Piece.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def Visit(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(request_iterator, target, '/tfwave.reduce.Meet/Visit',
+            tfwave_dot_proto_dot_reduce__pb2.Piece.SerializeToString,
+            tfwave_dot_proto_dot_reduce__pb2.Piece.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def End(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(request_iterator, target, '/tfwave.reduce.Meet/End',
+            tfwave_dot_proto_dot_reduce__pb2.Piece.SerializeToString,
+            tfwave_dot_proto_dot_reduce__pb2.Piece.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -6,6 +6,7 @@
 3. Who does not answer in time is out: a process that was stopped sends no end of file.
 4. Who comes late gets the weights of a member, and each sum from then on.
 5. Who takes no sums for long has the others wait once it keeps as many as it may.
+6. Where a member has what other groups did (sec. 5.2), the next reduce passes that on, and takes no gradients.
 """
 
 import logging
@@ -162,6 +163,8 @@ class Session:
         while not (self._changed or self._arrived or self._is_over()):
             ready = {peer.number: peer.ready_since for peer in self.members if self._counts(peer)}
             full = any(peer.full for peer in self.members)
+            if not full and self._bringer() is not None:
+                return True
             go = departure(ready, probed, begin, grace) if ready and not full else None
             if go is not None and go <= time.monotonic():
                 return True
@@ -211,8 +214,10 @@ class Session:
         members = list(self.members)
         now = time.monotonic()
         waited = {peer: now - peer.ready_since for peer in members if peer.ready_since is not None}
+        bringer = self._bringer()
+        index = 0 if bringer is None else 1 + members.index(bringer)
         for peer in members:
-            peer.tell(Order(go=Go(attempt=self._attempt, version=self._version + 1)))
+            peer.tell(Order(go=Go(attempt=self._attempt, version=self._version + 1, bringer=index)))
         end: float | None = None
         while not self._changed and not all(map(self._has_ended, members)):
             if not self._take(end):
@@ -221,17 +226,27 @@ class Session:
                 end = time.monotonic() + hello.deadline_seconds
         if self._changed or not all(peer.done for peer in members):
             self._halt(hello, members)
-        self._settle(hello, waited)
+        self._settle(hello, waited, bringer)
 
-    def _settle(self, hello: Hello, waited: Mapping[Peer, float]) -> None:
-        """Say whether the reduce counts; `waited` is for how long who had a gradient when it went."""
+    def _bringer(self) -> Peer | None:
+        """Who has what other groups did."""
+        return next((peer for peer in self.members if peer.brings), None)
+
+    def _settle(self, hello: Hello, waited: Mapping[Peer, float], bringer: Peer | None) -> None:
+        """Say whether the reduce counts; `waited` is for how long who had a gradient when it went.
+
+        `bringer` gave what other groups did; None: it was one of gradients.
+        """
         commit = bool(self.members) and all(self._has_ended(peer) and peer.done for peer in self.members)
         self._version += commit
         order = Verdict(attempt=self._attempt, commit=commit, ahead=self._ahead(hello), joined=self._joined())
-        told = Verdict(ticks=[peer.tick(waited.get(peer, 0.0)) for peer in self.members if commit])
+        ticked = self.members if commit and bringer is None else ()
+        told = Verdict(ticks=[peer.tick(waited.get(peer, 0.0)) for peer in ticked])
         told.MergeFrom(order)
         if commit:
             self._failures = 0
+            if bringer is not None:
+                bringer.settled = bringer.visit
         else:
             self._aborted = self._attempt
         for peer in self.members:

@@ -13,6 +13,7 @@ from tfwave.errors import EnforcerError
 from tfwave.proto.reduce_pb2 import Form, Give, Go, Hello, Order, Report, Verdict, Welcome
 from tfwave.reduce.arrivals import Arrivals, call
 from tfwave.reduce.coordinator import LOOKS
+from tfwave.reduce.deputy import Deputy, Visit
 from tfwave.reduce.held import Held, Vector
 from tfwave.reduce.line import Line
 from tfwave.reduce.options import MOST_WORKERS, Options
@@ -32,13 +33,14 @@ class Member:
     A thread of its own takes part in the reduces while the caller computes.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         options: Options,
         size: int,
         dtype: Any = np.float32,
         layout: str = "",
         record: ReduceRecord | None = None,
+        visit: Visit | None = None,
     ) -> None:
         """Connect.
 
@@ -48,6 +50,7 @@ class Member:
             dtype: of a gradient.
             layout: a print of what else must be the same on all members.
             record: notes each reduce that counts, with what all members gave; None: they are not asked for.
+            visit: tells other groups what this one did, and gives what they did; None: there are none.
 
         Raises:
             EnforcerError: no port is free, or the coordinator's address or a credential is not as it should be.
@@ -71,6 +74,9 @@ class Member:
         self._version = self._attempt = 0
         self._done, self._trouble = False, ""
         self._breaks_seen = self._breaks_done = 0
+        self._deputy = None if visit is None else Deputy(visit, self._come_back, self._lost)
+        self._bringer = False
+        self._of_others = False
         self.figures = ReduceFigures()
         try:
             self._arrivals = Arrivals(options.host)
@@ -138,6 +144,30 @@ class Member:
             self._wanted = [give for give in self._wanted if give.version > self._handed]
         if wanted:
             self._bring(wanted, self._handed, snapshot())
+
+    @property
+    def handed(self) -> int:
+        """The number of the last sum that was taken."""
+        with self._changed:
+            return self._handed
+
+    @property
+    def left(self) -> int:
+        """How many members the ring has, this one included."""
+        return 1 if self._ring is None else self._ring.members
+
+    @property
+    def is_to_meet(self) -> bool:
+        """Whether it is this member that should tell other groups now what its own did, with all sums it took."""
+        with self._changed:
+            is_first = self._ring is not None and self._ring.index == 0
+            return is_first and self._deputy is not None and self._deputy.is_due(self._handed)
+
+    def meet(self, own: Vector) -> None:
+        """Tell other groups what this one did, when `is_to_meet`; what they did comes as an update."""
+        with self._changed:
+            if self._deputy is not None:
+                self._deputy.go(self._handed, own)
 
     def drain(self, snapshot: Callable[[], bytes]) -> Iterator[Update]:
         """Say that no gradient follows, and give the sums that still come until no member has any.
@@ -211,7 +241,8 @@ class Member:
     def _is_full(self) -> bool:
         """Whether it may keep no more; who waits for the weights may as long as their giver has room."""
         kept = len(self._updates) + (self._sum is not None)
-        return self._has_state and kept >= self._most_sums
+        is_late = self._deputy is not None and self._deputy.is_late(self._version)
+        return self._has_state and (is_late or kept >= self._most_sums)
 
     def _tell_room(self) -> None:
         if self._told_full and not self._is_full():
@@ -236,6 +267,7 @@ class Member:
                 halted=halted,
                 trouble=self._trouble,
                 full=self._told_full,
+                visit=self._deputy.visit if self._deputy and self._deputy.brought is not None else 0,
             )
         )
 
@@ -258,6 +290,10 @@ class Member:
                 self._ended, self._failure = True, reason
             self._changed.notify_all()
         self._arrivals.wake()
+
+    def _come_back(self) -> None:
+        with self._changed:
+            self._report()
 
     def _keep_in_touch(self) -> None:
         """Say something before the coordinator takes this process for stopped, however long a step is."""
@@ -336,7 +372,9 @@ class Member:
 
     def _reduce(self, go: Go) -> None:
         with self._changed:
-            given = self._held.take(go.version)
+            self._of_others = go.bringer > 0
+            self._bringer = self._ring is not None and self._ring.index == go.bringer - 1
+            given = self._brought() if self._of_others else self._held.take(go.version)
             self.figures.dropped = self._held.dropped
             self._changed.notify_all()
         values = (
@@ -353,27 +391,43 @@ class Member:
             self._done = total is not None
             self._report()
 
+    def _brought(self) -> Vector | None:
+        """What this member has of other groups, if it is the one that brings it."""
+        return self._deputy.brought if self._bringer and self._deputy is not None else None
+
     def _settle(self, verdict: Verdict) -> None:
         with self._changed:
             if not verdict.commit:
                 self._held.give_back()
                 self.figures.broken += 1
             elif self._sum is not None and self._ring is not None:
-                self.figures.gave += len(self._held.lent)
-                self.figures.joined += (verdict.joined - self.figures.joined) / (self.figures.reduces + 1)
-                self.figures.reduces += 1
-                if self._record is not None:
-                    self._record.note(self._version, verdict.ticks)
-                self._held.settle()
+                if self._of_others:
+                    self._note_meeting()
+                else:
+                    self._note_reduce(verdict)
                 self._sum.flags.writeable = False
                 if (
                     self._version > self._handed
                 ):  # else it is in the state that came, sooner than this verdict
-                    self._updates.append(Update(self._version, self._sum, self._ring.members))
+                    update = Update(self._version, self._sum, self._ring.members, self._of_others)
+                    self._updates.append(update)
             self._sum = None
             self._ahead = verdict.ahead
             self._tell_room()
             self._changed.notify_all()
+
+    def _note_reduce(self, verdict: Verdict) -> None:
+        self.figures.gave += len(self._held.lent)
+        self.figures.joined += (verdict.joined - self.figures.joined) / (self.figures.reduces + 1)
+        self.figures.reduces += 1
+        if self._record is not None:
+            self._record.note(self._version, verdict.ticks)
+        self._held.settle()
+
+    def _note_meeting(self) -> None:
+        self.figures.met += 1
+        if self._deputy is not None and self._bringer:
+            self._deputy.settle()
 
     def _promise(self, give: Give) -> None:
         with self._changed:

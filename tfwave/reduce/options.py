@@ -5,6 +5,7 @@ from numbers import Integral, Real
 from typing import Literal, get_args
 
 from tfwave.errors import EnforcerError
+from tfwave.reduce.groups import Groups
 from tfwave.reduce.held import Local
 from tfwave.runtime.control.credentials import Credentials
 
@@ -22,8 +23,8 @@ class Options:
     """One member, and the rules; these must be the same for all members.
 
     Attributes:
-        rank: its number among the workers, from 0.
-        workers: how many are waited for at the start.
+        rank: its number among all workers, from 0.
+        workers: how many are waited for at the start: all, or those of its group.
         coordinator: ``host:port``.
         host: under which name or address neighbours reach this process.
         probes: how many members are asked at random, of which the first with a gradient lets the reduce go;
@@ -34,6 +35,7 @@ class Options:
         patience: seconds without a gradient after which a member is given up that others wait for; also how
             long workers are waited for at the start.
         credentials: what is shown to the coordinator.
+        groups: the ranks of each, where workers reduce in groups; (): they do not.
 
     Raises:
         EnforcerError: a value out of range.
@@ -49,9 +51,10 @@ class Options:
     deadline: float = 30.0
     patience: float = 300.0
     credentials: Credentials | None = None
+    groups: Groups = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rank < self.workers:
+        if not self.groups and not 0 <= self.rank < self.workers:
             raise EnforcerError(f"rank {self.rank} is none of {self.workers} workers: give 0 to workers - 1")
         if self.probes != "all" and not (isinstance(self.probes, Integral) and self.probes >= 1):
             raise EnforcerError(f"probes={self.probes!r}: give a number from 1, or 'all'")

@@ -19,7 +19,7 @@ def reduce_facts(options: Options, figures: ReduceFigures, seen: Seen) -> Facts:
     sections = (_parts(seen), _times(seen.workers), _ticks(seen))
     return Facts(
         title=f"tfwave: the reduces of worker {options.rank}",
-        inputs=(f"worker {options.rank} of {options.workers}",),
+        inputs=(f"worker {options.rank} of {'a group of ' if options.groups else ''}{options.workers}",),
         answers=(_waited_for(seen.workers), _joined(figures, seen), Answer("What do I set?", f"{rules}.")),
         figures=_figures(figures, seen.workers),
         settings=Table(

@@ -18,6 +18,8 @@ class Peer:
         gave: gradients in that reduce; 0 once it knows what came of it.
         full: it keeps as many sums as it may.
         silent: how often in a row it was found that it had said nothing.
+        visit: its newest visit to other groups that it has something of, from 1.
+        settled: the last such visit of which all members have what it brought.
         steps: seconds of its steps since the last reduce that counted.
     """
 
@@ -34,6 +36,8 @@ class Peer:
     trouble: str = ""
     full: bool = False
     silent: int = 0
+    visit: int = 0
+    settled: int = 0
     steps: list[float] = field(default_factory=list[float])
 
     @property
@@ -45,6 +49,11 @@ class Peer:
     def may_give(self) -> bool:
         """Whether it has a gradient, or may have one yet."""
         return self.has_state and not (self.drained and self.ready_since is None)
+
+    @property
+    def brings(self) -> bool:
+        """Whether it has something of other groups that its own lacks."""
+        return self.visit > self.settled
 
     def is_same(self, other: "Peer") -> bool:
         """Is it the same process, on another line?"""
@@ -61,7 +70,7 @@ class Peer:
         self.has_state = self.has_state or report.has_state  # the first member has it before it knows
         self.halted = self.halted or report.halted
         self.attempt, self.done, self.gave = report.attempt, report.done, report.gave
-        self.trouble, self.full = report.trouble, report.full
+        self.trouble, self.full, self.visit = report.trouble, report.full, report.visit
         if report.step_seconds > 0:
             self.steps.append(report.step_seconds)
 

@@ -1,11 +1,12 @@
 """Which worker a process is, and where the coordinator is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 from tfwave.errors import EnforcerError
+from tfwave.reduce.groups import Groups, groups_of
 from tfwave.reduce.options import Options
 from tfwave.runtime.control.address import listening_address, split_address
 from tfwave.runtime.control.tf_config import VARIABLE, read_tf_config
@@ -19,11 +20,14 @@ class Place:
         workers: ``host:port`` of each.
         rank: which of them this process is.
         elsewhere: the coordinator's address; None: it is the first worker's.
+        groups: the ranks of each, where workers reduce in groups, each with a coordinator at its first worker's
+            address; (): they do not.
     """
 
     workers: Sequence[str]
     rank: int
     elsewhere: str | None = None
+    groups: Groups = ()
 
     @classmethod
     def find(cls, workers: Sequence[str] | None, rank: int | None) -> "Place":
@@ -72,15 +76,31 @@ class Place:
         place = cls.given([by_index[i] for i in sorted(by_index)], config.task.index)
         return cls(place.workers, place.rank, config.tfwave.reduce)
 
+    def grouped(self, groups: Sequence[Sequence[int]] | None) -> "Place":
+        """The same, of workers that reduce in groups, if they do.
+
+        Raises:
+            EnforcerError: as `groups_of`.
+        """
+        if groups is None:
+            return self
+        return replace(self, elsewhere=None, groups=groups_of(groups, len(self.workers)))
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        """The ranks of the workers that this one reduces with, its own included."""
+        whole = tuple(range(len(self.workers)))
+        return next((group for group in self.groups if self.rank in group), whole)
+
     @property
     def is_coordinator(self) -> bool:
         """Whether the coordinator runs in this process."""
-        return self.elsewhere is None and self.rank == 0
+        return self.elsewhere is None and self.rank == self.group[0]
 
     @property
     def listen(self) -> str:
         """Where it listens then."""
-        return listening_address(self.workers[0])
+        return listening_address(self.workers[self.group[0]])
 
     def options(self, **rules: Any) -> Options:
         """Those of a member at this place.
@@ -90,8 +110,9 @@ class Place:
         """
         return Options(
             rank=self.rank,
-            workers=len(self.workers),
-            coordinator=self.elsewhere or self.workers[0],
+            workers=len(self.group),
+            coordinator=self.elsewhere or self.workers[self.group[0]],
             host=split_address(self.workers[self.rank])[0],
+            groups=self.groups,
             **rules,
         )

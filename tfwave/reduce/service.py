@@ -14,6 +14,7 @@ import grpc
 from tfwave.errors import EnforcerError
 from tfwave.proto import reduce_pb2, reduce_pb2_grpc
 from tfwave.reduce.coordinator import Inbox, coordinate
+from tfwave.reduce.meeting_place import MeetingPlace
 from tfwave.reduce.options import LONGEST_SECONDS, MOST_WORKERS
 from tfwave.reduce.peer import Peer
 from tfwave.runtime.control.address import split_address
@@ -35,6 +36,9 @@ CHANNEL_OPTIONS = (
 )
 """Either end notices within a minute that the other's machine is gone."""
 
+_CALLS = 2 * MOST_WORKERS
+"""A member's, and one to where groups meet."""
+
 _GRPC: Any = grpc  # untyped
 _STUBS: Any = reduce_pb2_grpc
 
@@ -43,7 +47,12 @@ class Coordinator:
     """Coordinates the reduces of the members that come, one training after the other, until `stop`."""
 
     def __init__(
-        self, address: str = "127.0.0.1:0", credentials: Credentials | None = None, *, once: bool = False
+        self,
+        address: str = "127.0.0.1:0",
+        credentials: Credentials | None = None,
+        *,
+        once: bool = False,
+        place: MeetingPlace | None = None,
     ) -> None:
         """Listen.
 
@@ -52,6 +61,7 @@ class Coordinator:
             credentials: what a member must prove. What members sum among each other is not encrypted: it goes
                 over connections that begin with a secret of the coordinator's, on a network that is trusted.
             once: listen no more when the first training has ended; who comes then waits for the next coordinator.
+            place: where groups meet, at the same address; the coordinator stays until all have ended there.
 
         Raises:
             EnforcerError: the address is open to other machines without credentials, malformed or in use; or a
@@ -61,13 +71,16 @@ class Coordinator:
         self._inbox: Inbox = Inbox()
         gate = Gate(credentials and credentials.token, RateLimit(CALLS_PER_SECOND, BURST), RefusalLog())
         self._server: Any = _GRPC.server(
-            ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="tfwave-reduce"),
+            ThreadPoolExecutor(_CALLS, thread_name_prefix="tfwave-reduce"),
             interceptors=(gate,),
             options=CHANNEL_OPTIONS,
-            maximum_concurrent_rpcs=MOST_WORKERS,
+            maximum_concurrent_rpcs=_CALLS,
         )
         self._service = _Service(self._inbox)
         _STUBS.add_ReduceServicer_to_server(self._service, self._server)
+        self._place = place
+        if place is not None:
+            _STUBS.add_MeetServicer_to_server(place, self._server)
         port = _bind(self._server, address, credentials and credentials.for_server())
         self.address = f"{address.rpartition(':')[0]}:{port}"
         self._server.start()
@@ -86,6 +99,8 @@ class Coordinator:
         self._thread.join()
 
     def _close(self) -> None:
+        if self._place is not None:
+            self._place.wait()
         stopped = self._server.stop(LAST_WORDS_SECONDS)
         self._service.close()
         stopped.wait()

@@ -17,17 +17,19 @@ def most_sums(size: int) -> int:
 
 @dataclass(frozen=True)
 class Update:
-    """A sum that every member applies, once, after the one before.
+    """A sum that every member applies, once, after the one before: of gradients, or what other groups did.
 
     Attributes:
         version: its number, from 1.
         values: the sum over the members; not to be written to.
         members: how many were in the ring.
+        of_others: whether it is what other groups did since the beginning, and no gradient.
     """
 
     version: int
     values: Vector
     members: int
+    of_others: bool = False
 
 
 @dataclass
@@ -40,6 +42,7 @@ class ReduceFigures:
         gave: gradients of this member in those that counted.
         dropped: gradients of this member that were staler than allowed.
         joined: the mean share of members that gave something to a reduce.
+        met: how often this group got what the other groups did.
     """
 
     reduces: int = 0
@@ -47,3 +50,4 @@ class ReduceFigures:
     gave: int = 0
     dropped: int = 0
     joined: float = 0.0
+    met: int = 0

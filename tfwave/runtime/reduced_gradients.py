@@ -37,39 +37,53 @@ _Apply = Callable[[Sequence[Any]], None]
 
 
 def apply_exchanged(
-    grads: Sequence[Any], variables: Sequence[Any], exchange: Callable[[Any], Any], apply: _Apply
+    grads: Sequence[Any],
+    variables: Sequence[Any],
+    exchange: Callable[[Any], Any],
+    apply: _Apply,
+    moves: bool = False,
 ) -> None:
     """Hand gradients to `exchange`, and apply what it gives, one row after the other; also while a graph is traced.
 
     Args:
         grads: one for each variable, or None.
         variables: of one dtype.
-        exchange: takes a flat array, and gives as many rows of that length as have come, perhaps none.
+        exchange: takes a flat array, and gives a tuple: as many rows of that length as have come, perhaps none,
+            and with `moves` also which of them are added to the variables as they are.
         apply: called while the graph is traced.
+        moves: whether there may be such.
     """
     tensorflow: Any = __import__("tensorflow")
     pieces = [_flat(grad, variable) for grad, variable in zip(grads, variables, strict=True)]
     flat = tensorflow.concat(pieces, 0)
-    rows = tensorflow.numpy_function(exchange, [flat], flat.dtype, stateful=True)
+    kinds = [flat.dtype, tensorflow.bool] if moves else [flat.dtype]
+    rows, *which = tensorflow.numpy_function(exchange, [flat], kinds, stateful=True)
     rows.set_shape([None, flat.shape[0]])
-    _apply_rows(rows, variables, list(map(Kind.of, grads)), apply)
+    _apply_rows(rows, which, variables, list(map(Kind.of, grads)), apply)
 
 
-def function_of_rows(variables: Sequence[Any], kinds: Sequence[Kind], apply: _Apply) -> Callable[[Any], None]:
-    """A function that applies rows outside of a step, to the same bits as in one.
+def function_of_rows(
+    variables: Sequence[Any], kinds: Sequence[Kind], apply: _Apply, moves: bool = False
+) -> Callable[..., None]:
+    """A function that applies what an exchange gave outside of a step, to the same bits as in one.
 
     Op by op there are others: TensorFlow rewrites the arithmetic of a graph, as a division by a constant.
     """
     tensorflow: Any = __import__("tensorflow")
     flat = tensorflow.TensorSpec([None, sum(map(size_of, variables))], variables[0].dtype)
 
-    def apply_all(rows: Any) -> None:
-        _apply_rows(rows, variables, kinds, apply)
+    which = [tensorflow.TensorSpec([None], tensorflow.bool)] if moves else []
 
-    return tensorflow.function(apply_all, input_signature=[flat], autograph=False)
+    def apply_all(rows: Any, *which: Any) -> None:
+        _apply_rows(rows, which, variables, kinds, apply)
+
+    return tensorflow.function(apply_all, input_signature=[flat, *which], autograph=False)
 
 
-def _apply_rows(rows: Any, variables: Sequence[Any], kinds: Sequence[Kind], apply: _Apply) -> None:
+def _apply_rows(
+    rows: Any, which: Sequence[Any], variables: Sequence[Any], kinds: Sequence[Kind], apply: _Apply
+) -> None:
+    """One after the other; `which` says of each, if it is given, whether variables move by it."""
     tensorflow: Any = __import__("tensorflow")
 
     def is_one_left(number: Any) -> Any:
@@ -77,8 +91,17 @@ def _apply_rows(rows: Any, variables: Sequence[Any], kinds: Sequence[Kind], appl
 
     def apply_one(number: Any) -> Any:
         pieces = tensorflow.split(rows[number], [size_of(each) for each in variables])
-        apply([_gradient(*each) for each in zip(pieces, variables, kinds, strict=True)])
-        return [number + 1]
+
+        def step() -> Any:
+            apply([_gradient(*each) for each in zip(pieces, variables, kinds, strict=True)])
+            return number + 1
+
+        def move() -> Any:
+            for piece, variable in zip(pieces, variables, strict=True):
+                variable.assign_add(tensorflow.reshape(piece, variable.shape))
+            return number + 1
+
+        return [tensorflow.cond(which[0][number], move, step) if which else step()]
 
     tensorflow.while_loop(is_one_left, apply_one, [tensorflow.constant(0)], parallel_iterations=1)
 

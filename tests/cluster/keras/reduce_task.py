@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -61,7 +63,10 @@ class Harm(keras.callbacks.Callback):
 
 def digest(model: keras.Model) -> str:
     """Of all that must be the same everywhere."""
-    variables = [*model.trainable_variables, *model.optimizer.variables]
+    return digest_of([*model.trainable_variables, *model.optimizer.variables])
+
+
+def digest_of(variables: Sequence[Any]) -> str:
     return hashlib.sha256(b"".join(np.asarray(each).tobytes() for each in variables)).hexdigest()
 
 
@@ -141,6 +146,7 @@ def main(given: dict) -> None:
     said = {
         "rank": rank,
         "digest": digest(model),
+        "weights": digest_of(model.trainable_variables),
         "iterations": int(model.optimizer.iterations),
         "restored": "apply" not in vars(model.optimizer),
         **found,

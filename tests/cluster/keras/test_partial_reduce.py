@@ -157,6 +157,23 @@ def test_a_checkpoint_is_resumed_by_as_many_workers_that_need_not_wait(lost: Los
 
 
 @pytest.mark.tensorflow
+@pytest.mark.parametrize("given", [{"optimizer": "Adam", **MODEL}, {"optimizer": "SGD", "loop": True}])
+def test_groups_end_with_the_same_weights(given: dict[str, Any]) -> None:
+    """Within a group optimizers are the same, too."""
+    codes, results = train(4, reduce={"groups": [[0, 2], [1, 3]]}, **given)
+    assert codes == [0] * 4
+    assert len({result["weights"] for result in results}) == 1
+    digests = {result["rank"]: result["digest"] for result in results}
+    assert digests[0] == digests[2] != digests[1] == digests[3]
+    for result in results:
+        assert result["restored"]
+        if "history" in result:
+            assert result["history"].keys() > {*FIGURES, "tfwave_met"}
+            assert result["history"]["tfwave_met"][-1] >= 1
+            assert result["history"]["loss"][-1] < result["history"]["loss"][0]
+
+
+@pytest.mark.tensorflow
 def test_all_ends_with_the_weights_of_tensorflows_strategy() -> None:
     """A dense and convolutional model on the same data: equal but for the rounding of sums."""
     codes, results = train(

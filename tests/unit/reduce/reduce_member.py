@@ -40,8 +40,8 @@ def main(given: dict) -> None:
     made = 0
     with Member(options, len(ledger.total), np.float64) as member:
         ledger.load(member.join(ledger.state()))
-        _say("joined")
-        while made < MOST_STEPS and not _told_to_end():
+        say("joined")
+        while made < MOST_STEPS and not told_to_end():
             if made == given.get("harm_step"):
                 _harm_soon(getattr(signal, given["harm"]), chance.uniform(0, 0.01))
             time.sleep(chance.uniform(0, given.get("longest_step", 0.006)))
@@ -52,18 +52,18 @@ def main(given: dict) -> None:
             member.serve(ledger.state)
             made += 1
             if made == 20:
-                _say("stepped")
+                say("stepped")
         for update in member.drain(ledger.state):
             ledger.total += update.values
-        _say(json.dumps({"made": made, "total": ledger.state().hex(), **vars(member.figures)}))
+        say(json.dumps({"made": made, "total": ledger.state().hex(), **vars(member.figures)}))
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
-def _told_to_end() -> bool:
+def told_to_end() -> bool:
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 

@@ -113,6 +113,24 @@ def test_a_sum_counts_if_only_the_dead_do_not_have_it(members: Members) -> None:
     assert members.hear(0, "verdict").verdict.commit
 
 
+def test_what_a_deputy_brought_is_passed_on_once_and_no_gradient_with_it(members: Members) -> None:
+    """It says that it has something also after its group has it, until it hears of that."""
+    for i in (0, 1):
+        members.say(i, attempt=1, done=True, gave=1, drained=False, visit=1 - i)
+    for i in (0, 1):
+        members.hear(i, "verdict")
+        go = members.hear(i, "go").go
+        assert (go.version, go.bringer) == (2, 1)
+        members.say(i, attempt=2, done=True, drained=False, visit=1 - i)
+    assert not members.hear(0, "verdict").verdict.ticks
+    members.hear(1, "verdict")
+    for i in (0, 1):
+        members.say(i, attempt=2, held=1, drained=False, visit=1 - i)
+    for i in (0, 1):
+        go = members.hear(i, "go").go
+        assert (go.version, go.bringer) == (3, 0)
+
+
 def break_reduce(members: Members, attempt: int) -> None:
     """It ended at nobody, and nobody left."""
     for i in (0, 1):

@@ -17,6 +17,7 @@ from tfwave.errors import EnforcerError
 from tfwave.keras.partial_reduce import PartialReduce
 from tfwave.reduce.place import Place
 from tfwave.reduce.service import Coordinator
+from tfwave.reduce.update import Update
 
 
 class Weight(np.ndarray[Any, np.dtype[np.float32]]):
@@ -169,6 +170,21 @@ def test_a_worker_that_begins_its_next_fit_first_waits_for_the_others() -> None:
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(fits, range(2)))
+
+
+def test_a_gradient_of_a_group_counts_as_one_of_all_workers() -> None:
+    """And what other groups did is added as it is, once."""
+    place = Place.given([f"127.0.0.1:{port}" for port in free_ports(4)], 0).grouped([[0], [1, 2, 3]])
+    weights = [np.zeros(2, np.float32).view(Weight)]
+    reduced = ReducedOptimizer(Optimizer(), weights, (), place, place.options(patience=60.0))
+    try:
+        two, three = np.array([2, 4], np.float32), np.array([3, 4], np.float32)
+        updates = [Update(1, two, 1), Update(2, two, 1, of_others=True), Update(3, three, 1, of_others=True)]
+        rows, which = reduced._rows(updates)
+        assert rows.tolist() == [[0.5, 1], [2, 4], [1, 0]]
+        assert which.tolist() == [False, True, True]
+    finally:
+        reduced.close()
 
 
 def test_a_legacy_optimizer_is_refused(alone: Alone) -> None:
