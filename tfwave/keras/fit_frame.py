@@ -1,6 +1,7 @@
 """Knowing that a `fit` has ended: Keras tells its callbacks nothing when an exception ends it."""
 
 import atexit
+import gc
 import inspect
 import sys
 import threading
@@ -58,11 +59,26 @@ class FitFrame:
 
     def _runs(self) -> bool:
         """True, too, where nobody knows: the thread goes on meanwhile, and may leave the frame that was found."""
-        frame: FrameType | None = _INTERPRETER._current_frames().get(self._thread_id)
+        frame = _frames_by_thread().get(self._thread_id)
         outermost = None
         while frame is not None and frame is not self._frame:
             outermost, frame = frame, frame.f_back
         return frame is not None or (outermost is not None and bool(outermost.f_code.co_flags & _LEFT))
+
+
+def _frames_by_thread() -> dict[int, FrameType]:
+    """Where each thread is, without garbage collection meanwhile.
+
+    Python 3.11 holds a lock for it that all threads need to begin and to end. What is collected then, as a graph of
+    TensorFlow, may wait for such a thread, and the process would stand still.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _INTERPRETER._current_frames()
+    finally:
+        if collects:
+            gc.enable()
 
 
 @atexit.register

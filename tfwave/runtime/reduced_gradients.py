@@ -57,7 +57,8 @@ def apply_exchanged(
     pieces = [_flat(grad, variable) for grad, variable in zip(grads, variables, strict=True)]
     flat = tensorflow.concat(pieces, 0)
     kinds = [flat.dtype, tensorflow.bool] if moves else [flat.dtype]
-    rows, *which = tensorflow.numpy_function(exchange, [flat], kinds, stateful=True)
+    given = tensorflow.numpy_function(exchange, [flat], kinds, stateful=True)
+    rows, *which = tensorflow.nest.flatten(given)  # of one, where functions run eagerly, it is that one
     rows.set_shape([None, flat.shape[0]])
     _apply_rows(rows, which, variables, list(map(Kind.of, grads)), apply)
 

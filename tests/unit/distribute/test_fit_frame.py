@@ -258,3 +258,32 @@ class TestAScheduleCallback:
         with pytest.raises(EnforcerError, match="does not answer"):
             Stock().fit(self.made(schedule).on_train_begin, lambda: None)
         assert schedule.settings is own
+
+
+def test_what_is_collected_meanwhile_may_begin_threads() -> None:
+    """Of the frames of all threads Python 3.11 tells under a lock that these need; a collection would stop it all."""
+    program = """
+import gc, threading, time
+from tfwave.keras.fit_frame import FitFrame
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+
+def fit():
+    frame = FitFrame.of_caller(lambda: None)
+    gc.set_threshold(1)
+    for _ in range(200):
+        Cycle()
+        frame._runs()
+    frame.release()
+    assert gc.isenabled()
+
+fit()
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
