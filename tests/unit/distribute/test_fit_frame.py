@@ -261,7 +261,7 @@ class TestAScheduleCallback:
 
 
 def test_what_is_collected_meanwhile_may_begin_threads() -> None:
-    """Of the frames of all threads Python 3.11 tells under a lock that these need; a collection would stop it all."""
+    """Python 3.11 tells where threads are under a lock that these need; a collection would stop it all."""
     program = """
 import gc, threading, time
 from tfwave.keras.fit_frame import FitFrame
@@ -286,4 +286,4 @@ def fit():
 
 fit()
 """
-    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", program], timeout=30, check=True)
