@@ -122,13 +122,6 @@ def settable_rate(optimizer: Any) -> float | None:
     return float(np.asarray(rate)) if hasattr(rate, "assign") else None
 
 
-def as_function(step: Callable[..., Any]) -> Any:
-    """A `tf.function` of a Python function, or of a `tf.function`'s and its signature, that was never traced."""
-    tensorflow: Any = __import__("tensorflow")
-    signature = getattr(step, "input_signature", None)
-    return tensorflow.function(getattr(step, "python_function", step), input_signature=signature)
-
-
 @contextmanager
 def told(failure: Callable[[], str]) -> Generator[None]:
     """Raise the failure of an exchange, if there is one, in the place of TensorFlow's wrapping of it.

@@ -234,6 +234,12 @@ def test_a_step_keeps_its_signature() -> None:
     assert ours.traces == 1
 
 
+def test_a_step_that_xla_is_to_compile_is_refused() -> None:
+    compiled = tf.function(Loop(keras).step, jit_compile=True)
+    with pytest.raises(EnforcerError, match="XLA is to compile the step 'step', and cannot wait"):
+        Loop(keras).reduced(compiled)
+
+
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """A process in the background may have been started to ignore it."""
