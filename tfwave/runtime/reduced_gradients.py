@@ -34,6 +34,8 @@ class Kind(Enum):
 
 _Apply = Callable[[Sequence[Any]], None]
 """Takes a gradient for each variable; None: it has none."""
+_COUNTER = "_u_product_counter"
+"""In tf_keras's Nadam: how often an update was traced; each trace keeps the number that it found."""
 
 
 def apply_exchanged(
@@ -67,6 +69,13 @@ def function_of_rows(variables: Sequence[Any], kinds: Sequence[Kind], apply: _Ap
         _apply_rows(rows, variables, kinds, apply)
 
     return tensorflow.function(apply_all, input_signature=[flat], autograph=False)
+
+
+def begin_trace(optimizer: Any) -> None:
+    """Let what an optimizer applies be traced as it is first, so that all traces give the same bits."""
+    tensorflow: Any = __import__("tensorflow")
+    if hasattr(optimizer, _COUNTER) and not tensorflow.executing_eagerly():
+        setattr(optimizer, _COUNTER, 1)
 
 
 def _apply_rows(rows: Any, variables: Sequence[Any], kinds: Sequence[Kind], apply: _Apply) -> None:
