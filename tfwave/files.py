@@ -86,6 +86,25 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a place for `write_whole`, as far as that can be known before there is anything to write.
+
+    Raises:
+        TfwaveError: the place cannot be written; names it, and the way out.
+    """
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise TfwaveError(f"cannot write '{path}': it is a directory, name a file in it")
+    if os.path.exists(path) and not os.path.isfile(path):
+        return
+    if not os.path.isdir(folder):
+        raise TfwaveError(f"cannot write '{path}': there is no directory '{path.parent}', make it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise TfwaveError(
+            f"cannot write '{path}': you may not write in '{path.parent}', choose another place"
+        )
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write to a temporary name beside `path`, then rename: readers never see a part.
 

@@ -1,5 +1,6 @@
 """Which ids keep a row, against dictionaries of plain Python in which every row decays with every batch."""
 
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,18 @@ def test_an_id_is_counted_on_behind_what_is_restored() -> None:
     third.loads(Residents(4, LRU()).dumps())
     assert second.rows_of([7, 8]).tolist() == first.rows_of([7, 8]).tolist() == [0, NONE]
     assert third.rows_of([7, 8]).tolist() == [NONE, NONE]
+
+
+def test_what_an_earlier_tfwave_wrote_is_read_and_counts_begin_anew() -> None:
+    """It kept no counts."""
+    first, second = (Residents(4, LRU(), admit=2) for _ in range(2))
+    first.rows_of([7, 7, 8])
+    early = BytesIO()
+    with np.load(BytesIO(first.dumps())) as kept:
+        np.savez_compressed(early, **{name: kept[name] for name in kept if name != "counts"})
+    second.rows_of([8])
+    second.loads(early.getvalue())
+    assert second.rows_of([7, 8]).tolist() == [0, NONE]
 
 
 def test_what_is_not_seen_decays_and_so_gives_way_to_what_is_new() -> None:

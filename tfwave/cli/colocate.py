@@ -9,7 +9,7 @@ import typer
 
 from tfwave.bundle.bundle import load_bundle
 from tfwave.cli.job_names import job_names
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, under_way
 from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.colocate.advice import Advice, advise
@@ -61,9 +61,10 @@ def colocate_command(  # noqa: PLR0913, PLR0917
     """
     check_outputs(bundles, (output, plot))
     split = None if split_size is None else parse_size(split_size)
-    found = advise(_steps(bundles, device), parse_size(memory), policy, split)
-    if found.plan is not None:
-        write_plan(lambda: Plan(groups=found.groups), output, add_to)
+    with under_way(f"planning jobs in {memory}"):
+        found = advise(_steps(bundles, device), parse_size(memory), policy, split)
+        if found.plan is not None:
+            write_plan(lambda: Plan(groups=found.groups), output, add_to)
     drawn = found.plan
     if plot is not None and drawn is not None:
         save_figure(lambda: colocation_figure(drawn), plot)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import load_bundle
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, short_device
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, short_device, under_way
 from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
 from tfwave.cli.show_plan import print_memory
@@ -71,14 +71,15 @@ def fit_command(  # noqa: PLR0913, PLR0917
       tfwave fit captured --memory 512MiB --plot fitted.png
     """
     check_outputs((bundle, at_other_batch), (plot, output))
-    captured = captured_step(load_bundle(bundle), device)
-    other = None if at_other_batch is None else captured_step(load_bundle(at_other_batch), device)
-    asked = Question(captured, other, parse_size(memory), policy, placement)
-    told = _document(asked)  # nothing is written if the captures do not belong together
-    if asked.fit is not None:
-        write_plan(asked.plan, output, add_to)
-    if plot is not None:
-        save_figure(lambda: fit_figure(asked), plot)
+    with under_way(f"fitting '{bundle}' into {memory}"):
+        captured = captured_step(load_bundle(bundle), device)
+        other = None if at_other_batch is None else captured_step(load_bundle(at_other_batch), device)
+        asked = Question(captured, other, parse_size(memory), policy, placement)
+        told = _document(asked)  # nothing is written if the captures do not belong together
+        if asked.fit is not None:
+            write_plan(asked.plan, output, add_to)
+        if plot is not None:
+            save_figure(lambda: fit_figure(asked), plot)
     if as_json:
         print_json(told)
     else:

@@ -8,9 +8,17 @@ import typer
 
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.output import (
+    JsonFlag,
+    console,
+    milliseconds,
+    print_json,
+    print_table,
+    short_device,
+    under_way,
+)
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.placement import PlacedStep, placed_step, save_placed_plot, show_placed
+from tfwave.cli.placement import placed_step, save_placed_plot, show_placed
 from tfwave.cli.plan_file import PlanOutput, say_written, write_plan
 from tfwave.errors import PlanError
 from tfwave.memory.pool.step import least_pool
@@ -59,8 +67,12 @@ def memory_command(  # noqa: PLR0913, PLR0917
     loaded = load_bundle(bundle)
     found = captured_memory(loaded, device)
     if placement:
-        _place(placed_step(loaded, found, device, plan), plot, as_json=as_json)
-        write_plan(lambda: Plan(memory=placed_section(loaded, device)), output, None)
+        with under_way(f"placing what '{bundle}' holds"):
+            placed = placed_step(loaded, found, device, plan)
+            if plot is not None:
+                save_placed_plot(placed, plot)
+            write_plan(lambda: Plan(memory=placed_section(loaded, device)), output, None)
+        show_placed(placed, as_json=as_json)
         if not as_json:
             say_written(output)
         return
@@ -74,12 +86,6 @@ def memory_command(  # noqa: PLR0913, PLR0917
     _print(loaded, found, top)
     if plot is not None:
         console.print(f"drawn to '{plot}'", soft_wrap=True)
-
-
-def _place(step: PlacedStep, plot: Path | None, *, as_json: bool) -> None:
-    if plot is not None:
-        save_placed_plot(step, plot)
-    show_placed(step, as_json=as_json)
 
 
 def _largest(memory: StepMemory, top: int) -> Sequence[Tensor]:

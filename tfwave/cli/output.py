@@ -3,11 +3,13 @@
 import json
 import math
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tfwave.graph.names import short_device
 from tfwave.sizes import milliseconds
@@ -22,6 +24,7 @@ __all__ = [
     "print_table",
     "progress_console",
     "short_device",
+    "under_way",
 ]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -52,6 +55,11 @@ def print_table(
     for row in rows:
         table.add_row(*map(str, row))
     to.print(table)
+
+
+def under_way(what: str) -> AbstractContextManager[Any]:
+    """Say what is being done, as long as that takes, to people at a terminal."""
+    return progress_console.status(Text(what))
 
 
 def bandwidth(bytes_per_second: float) -> str:

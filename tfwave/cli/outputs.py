@@ -1,15 +1,27 @@
 """Where commands write: nowhere that they read, and each thing to a place of its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 
 from tfwave.errors import TfwaveError
-from tfwave.files import overlap, real_path
+from tfwave.files import check_writable, overlap, real_path
 from tfwave.graph.load import STANDARD_INPUT
 
 
 def check_outputs(read: Iterable[str | Path | None], outputs: Iterable[Path | None]) -> None:
+    """Refuse, before anything is computed, files that could not be written then; and as `check_apart`.
+
+    Raises:
+        TfwaveError: as `check_writable` and `check_apart`.
+    """
+    files = [output for output in outputs if output is not None]
+    check_apart(read, files)
+    for file in files:
+        check_writable(file)
+
+
+def check_apart(read: Iterable[str | Path | None], outputs: Sequence[Path]) -> None:
     """Refuse to write over what is read, or into it, or two things to one file.
 
     Standard input and what is not given are passed over, as are devices and pipes, which take any number.
@@ -17,7 +29,6 @@ def check_outputs(read: Iterable[str | Path | None], outputs: Iterable[Path | No
     Raises:
         TfwaveError: an output is, contains or lies within what is read, or is another one; names both.
     """
-    outputs = [output for output in outputs if output is not None]
     sources = [Path(source) for source in read if source is not None and source != STANDARD_INPUT]
     for output in outputs:
         for source in sources:

@@ -20,6 +20,7 @@ from tfwave.cli.output import (
     milliseconds,
     print_json,
     progress_console,
+    under_way,
 )
 from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
@@ -78,12 +79,13 @@ def plan_command(  # noqa: PLR0913, PLR0917
       tfwave plan - --policy tic < worker.pb
     """
     check_outputs((graph, costs), (output,))
-    source = load_source(graph, fetches)
-    transfers = source.transfers.data
-    known = _network(source, policy, costs)
-    network = _estimated(known, transfers) if missing is Missing.estimate else known
-    plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device, workers))
-    write_plan(lambda: plan, output, add_to)
+    with under_way(f"planning '{graph}'"):
+        source = load_source(graph, fetches)
+        transfers = source.transfers.data
+        known = _network(source, policy, costs)
+        network = _estimated(known, transfers) if missing is Missing.estimate else known
+        plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device, workers))
+        write_plan(lambda: plan, output, add_to)
     if plan.policy == URGENCY:
         told = f"steps overlap: ordered by urgency, not by --policy {policy}"
         progress_console.print(told, style="yellow", soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tfwave.bundle.bundle import is_bundle
-from tfwave.cli.output import console
+from tfwave.cli.output import console, under_way
 from tfwave.cli.outputs import check_outputs
 from tfwave.report.page.fill import write_page
 from tfwave.report.page.given import read_given
@@ -35,5 +35,6 @@ def report_command(
     """
     files = [path for path in inputs if is_bundle(path) or path.is_file()]  # a run may hold its page
     check_outputs(files, dict.fromkeys((output, output.parent / f"{output.stem}.md")))
-    markdown = write_page(read_given(inputs), output)
+    with under_way(f"writing '{output}'"):
+        markdown = write_page(read_given(inputs), output)
     console.print(f"the page is '{output}', the same facts are in '{markdown}'", soft_wrap=True)

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.graphs import BundleGraphs
 from tfwave.cli.inputs import Fetches, open_graphs, with_fetches
-from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console
-from tfwave.cli.outputs import check_outputs
+from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console, under_way
+from tfwave.cli.outputs import check_apart
 from tfwave.errors import TfwaveError, excerpt
 from tfwave.files import read_file
 from tfwave.graph.container import STANDARD_OUTPUT, Container
@@ -119,7 +118,7 @@ def rewrite_command(  # noqa: PLR0913
 
       tfwave rewrite - --passes cut -o - < train.pb > parts.pb
     """
-    check_outputs((plan, costs, passes_file), () if output == STANDARD_OUTPUT else (Path(output),))
+    check_apart((plan, costs, passes_file), () if output == STANDARD_OUTPUT else (Path(output),))
     text = _text_of(passes, passes_file)
     given = None if plan is None else load_plan(plan)
     request = _Request(
@@ -201,7 +200,7 @@ def _rewrite(labelled: tuple[str, GraphItem], pipeline: Pipeline, dump: Path | N
     instruments: list[Instrument] = [recorder]
     if dump is not None:
         instruments.append(Dumper(dump))
-    with progress_console.status(Text(f"{label}: {excerpt(str(pipeline))}")):
+    with under_way(f"{label}: {excerpt(str(pipeline))}"):
         result = replace(pipeline, instruments=tuple(instruments))(item)
     return Rewritten(label, result.item, tuple(recorder.stages))
 

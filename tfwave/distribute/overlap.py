@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from tfwave.distribute.mirrored import is_mirrored
 from tfwave.distribute.ordering import schedule_of
 from tfwave.errors import EnforcerError
+from tfwave.runtime.remade import refuse_compiled
 from tfwave.runtime.unroll import unrolled
 
 _Advice = Callable[[Any], int | None]
@@ -113,14 +114,16 @@ def overlap(step: Callable[..., Any], steps: int | None = None, *, strategy: Any
     asynchronous training always does.
 
     Args:
-        step: a Python function, or a `tf.function`, whose Python function is taken.
+        step: a Python function, or a `tf.function`, whose Python function and options are taken.
         steps: how many in one call; None leaves it to the planner of `strategy`: one, until the schedule has
             measured it, then what `choose_steps` makes of that; the function is traced anew for it.
         strategy: what `tfwave.distribute.wrap` returned; needed where `steps` is None.
 
     Raises:
-        EnforcerError: no step, neither steps nor a wrapped strategy, or a strategy without parameter servers.
+        EnforcerError: no step, neither steps nor a wrapped strategy, a strategy without parameter servers, or a
+            step that XLA is to compile.
     """
+    refuse_compiled(step, "and would run all steps of a call as it likes")
     if steps is None and strategy is None:
         raise EnforcerError("how many steps? Give steps, or the wrapped strategy whose planner chooses")
     if steps is not None and steps < 1:

@@ -12,7 +12,7 @@ from tfwave.reduce.options import Probes
 from tfwave.reduce.place import Place
 from tfwave.reduce.update import ReduceFigures
 from tfwave.runtime.control.credentials import Credentials, find_credentials
-from tfwave.runtime.reduced_gradients import as_function
+from tfwave.runtime.remade import refuse_compiled, remade
 
 
 class Rules(TypedDict, total=False):
@@ -61,7 +61,7 @@ class Reduced:
         except BaseException:
             self._close()
             raise
-        self._function = as_function(self._step)
+        self._function = remade(self._step)
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -129,8 +129,7 @@ def reduce(
     those of a `fit`: all begin with the first worker's variables, and end with the same bits.
 
     Args:
-        step: a Python function, or a `tf.function`, whose Python function and `input_signature` are taken; it
-            becomes a `tf.function`.
+        step: a Python function, or a `tf.function`; it is traced anew, with the options that it was made with.
         optimizer: of Keras 3 or tf_keras; none that scales its loss, as each process would by another factor.
         variables: those that the step applies gradients of, in that order, of one float type.
         state: further variables that are to begin with the first worker's values, such as statistics of
@@ -138,9 +137,10 @@ def reduce(
         rules: how to reduce, and with whom, as `tfwave.keras.PartialReduce` takes them.
 
     Raises:
-        EnforcerError: a value out of range; `workers` without `rank`; or TF_CONFIG is not set, malformed, or of no
-            worker.
+        EnforcerError: a value out of range; `workers` without `rank`; TF_CONFIG is not set, malformed, or of no
+            worker; or XLA is to compile the step.
     """
+    refuse_compiled(step, "and cannot wait for other processes")
     place = Place.find(rules.pop("workers", None), rules.pop("rank", None)).grouped(rules.pop("groups", None))
     rules["credentials"] = rules.get("credentials") or find_credentials()
     directory = rules.pop("report_dir", None)

@@ -22,6 +22,7 @@ from tfwave.runtime.interrupts import Interrupts
 from tfwave.runtime.reduced_gradients import (
     Kind,
     apply_exchanged,
+    begin_trace,
     function_of_rows,
     settable_rate,
     size_of,
@@ -238,6 +239,7 @@ class ReducedOptimizer:
             )
 
     def _apply_plainly(self, grads: Sequence[Any]) -> None:
+        begin_trace(self._optimizer)
         if self._seam == "apply":
             self._plain(grads, self._trained)
         else:

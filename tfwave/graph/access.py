@@ -55,6 +55,11 @@ KEEPING_OPS = frozenset({"RecordInput"})
 IN_PLACE_OPS = frozenset({"InplaceAdd", "InplaceSub", "InplaceUpdate"})
 """Ops that change the tensor that they take where it lies: also that of a variable, which a read does not copy."""
 
+ASSIGN_OPS = frozenset({"Assign", "AssignVariableOp"})
+"""Ops that make what they are given the value of a variable."""
+_CHANGING = ("Assign", "Resource")
+"""How the names of ops begin that change a variable, beside some that read one."""
+
 KEYED_OPS = ("Collective", "_Collective", "Nccl", "_Nccl")
 """How the names of ops begin that meet their peers by a key."""
 
@@ -92,6 +97,11 @@ def variables_named(node: NodeDef) -> list[Resource]:
         return []
     names = [[text.decode() for text in node.attr[key].list.s] for key in ("containers", "shared_names")]
     return [(HANDLE_OP, _container(container), name) for container, name in zip(*names, strict=True)]
+
+
+def changes_variable(op: str) -> bool:
+    """Does an op assign to a variable, or update it?"""
+    return op.startswith(_CHANGING) and op not in READING_OPS
 
 
 def makes_handle(node: NodeDef, table: OpTable) -> bool:

@@ -111,7 +111,7 @@ class Residents:
     def loads(self, written: bytes) -> None:
         """Take over what `dumps` of one with the same capacity returned.
 
-        Counts of ids begin anew where that one had none, as it admitted ids at once.
+        Counts of ids begin anew where that one had none, as it admitted ids at once, or is of an earlier tfwave.
 
         Raises:
             TfwaveError: it has rows that there are not.
@@ -124,7 +124,7 @@ class Residents:
             self._ids[rows], self._worth[rows], self._last[rows] = kept["ids"], kept["worth"], kept["last"]
             self._used[rows] = True
             if self._counts:
-                held, counts = self._counts.counters, kept["counts"]
+                held, counts = self._counts.counters, kept.get("counts", _NO_COUNTS)
                 held[:] = counts if counts.shape == held.shape else 0
         self._index.clear()
         self._index.put(*self.ids())

@@ -24,6 +24,9 @@ class FitMemoryCallback(Hooks):
     first batch of each shape three steps run on the model's variables, metrics and seeds, which are then given
     their values back. What is trained is what `fit` trains by itself, bit for bit. When `fit` ends, also by an
     exception, the model's train function is as it was before.
+
+    Where a dataset does not say how many batches it has, as one of a generator, Keras's own `fit` counts a step
+    more at the end of each epoch (Keras 3.15), by which Adam and schedules go. This counts those that there were.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.costs import traced_costs
 from tfwave.bundle.memory import CapturedMemory, captured_memory
 from tfwave.errors import BundleError, PassError
-from tfwave.graph.access import FED_OPS, REPEATABLE_OPS, Resource
+from tfwave.graph.access import ASSIGN_OPS, FED_OPS, REPEATABLE_OPS, Resource
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.graph.ops import OpTable
@@ -25,7 +25,6 @@ from tfwave.rewrite.fitted.views import SLICE_OPS, VIEW_OPS
 _COMMUTE = frozenset({"Add", "AddV2", "Mul", "SquaredDifference"})
 """On numbers that are not complex. Of a maximum the first of two zeros is taken, whatever its sign."""
 _NO_NUMBERS = (DT_STRING, DT_COMPLEX64, DT_COMPLEX128)
-_ASSIGN = "AssignVariableOp"
 _HEAVY = ("Conv", "_FusedConv", "MatMul", "_FusedMatMul", "BatchMatMul", "Einsum")
 
 
@@ -178,4 +177,4 @@ class _Made:
         """What is assigned is not copied, but held; an update makes a buffer where others read the old value."""
         node = self._nodes[born]
         is_made_so = node is not None and node in self._flow.changes
-        return is_made_so or any(self._is_one_of(use, (_ASSIGN,)) for use in uses)
+        return is_made_so or any(self._is_one_of(use, ASSIGN_OPS) for use in uses)

@@ -34,6 +34,8 @@ class Kind(Enum):
 
 _Apply = Callable[[Sequence[Any]], None]
 """Takes a gradient for each variable; None: it has none."""
+_COUNTER = "_u_product_counter"
+"""In tf_keras's Nadam: how often an update was traced; each trace keeps the number that it found."""
 
 
 def apply_exchanged(
@@ -79,6 +81,13 @@ def function_of_rows(
         _apply_rows(rows, which, variables, kinds, apply)
 
     return tensorflow.function(apply_all, input_signature=[flat, *which], autograph=False)
+
+
+def begin_trace(optimizer: Any) -> None:
+    """Let what an optimizer applies be traced as it is first, so that all traces give the same bits."""
+    tensorflow: Any = __import__("tensorflow")
+    if hasattr(optimizer, _COUNTER) and not tensorflow.executing_eagerly():
+        setattr(optimizer, _COUNTER, 1)
 
 
 def _apply_rows(
@@ -144,13 +153,6 @@ def settable_rate(optimizer: Any) -> float | None:
     """The learning rate of an optimizer of Keras 3 or tf_keras; None where it is a schedule's, or there is none."""
     rate = getattr(optimizer, "_learning_rate", None)
     return float(np.asarray(rate)) if hasattr(rate, "assign") else None
-
-
-def as_function(step: Callable[..., Any]) -> Any:
-    """A `tf.function` of a Python function, or of a `tf.function`'s and its signature, that was never traced."""
-    tensorflow: Any = __import__("tensorflow")
-    signature = getattr(step, "input_signature", None)
-    return tensorflow.function(getattr(step, "python_function", step), input_signature=signature)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Several steps in one traced function."""
 
+import inspect
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
@@ -12,6 +13,7 @@ from tfwave.graph.ops import OpTable
 from tfwave.graph.view import GraphView
 from tfwave.rewrite.resources import ResourceSurvey
 from tfwave.rewrite.steps.draws import has_fixed_seeds
+from tfwave.runtime.remade import python_function, remade
 
 
 def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], None]) -> Any:
@@ -32,7 +34,7 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
         GraphError: when it is traced: random ops that draw the same numbers; names one.
     """
     tensorflow: Any = import_module("tensorflow")
-    python = getattr(step, "python_function", step)
+    python = python_function(step)
 
     told = tensorflow.autograph.experimental.do_not_convert(on_trace)
     checked = tensorflow.autograph.experimental.do_not_convert(check_draws)
@@ -57,7 +59,10 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
         return tensorflow.nest.map_structure(stacked, *results)
 
     steps.__name__ = f"{getattr(python, '__name__', 'step')}_{count}"
-    return tensorflow.function(steps)
+    if python is not step:
+        # An input signature goes by the names of the parameters.
+        steps.__signature__ = inspect.signature(python)
+    return remade(step, steps)
 
 
 def check_draws(graph: Any) -> None:

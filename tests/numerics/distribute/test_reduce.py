@@ -82,16 +82,16 @@ def hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Member, "drain", lambda member, state: chain(held, drain(member, state)))
 
 
-@pytest.mark.parametrize("kind", [keras, tf_keras])
+@pytest.mark.parametrize(("kind", "optimizer"), [(keras, "RMSprop"), (tf_keras, "Nadam")])
 def test_sums_that_come_at_the_end_are_applied_to_the_same_bits(
-    kind: Any, monkeypatch: pytest.MonkeyPatch
+    kind: Any, optimizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A schedule divides by a constant, of which TensorFlow makes a product in a graph."""
+    """A schedule divides by a constant, of which TensorFlow makes a product in a graph; Nadam counts its traces."""
 
     def trained() -> list[bytes]:
         loop = Loop(kind)
         variables = loop.model.trainable_variables
-        loop.optimizer = kind.optimizers.RMSprop(kind.optimizers.schedules.CosineDecay(0.1, 37))
+        loop.optimizer = getattr(kind.optimizers, optimizer)(kind.optimizers.schedules.CosineDecay(0.1, 37))
 
         def step(scale: Any) -> None:
             grads = [tf.fill(variable.shape, scale) for variable in variables]
@@ -232,6 +232,12 @@ def test_a_step_keeps_its_signature() -> None:
             assert float(reduced(*batch)) == float(theirs.signed_step(*batch))
     assert ours.bits() == theirs.bits()
     assert ours.traces == 1
+
+
+def test_a_step_that_xla_is_to_compile_is_refused() -> None:
+    compiled = tf.function(Loop(keras).step, jit_compile=True)
+    with pytest.raises(EnforcerError, match="XLA is to compile the step 'step', and cannot wait"):
+        Loop(keras).reduced(compiled)
 
 
 @pytest.fixture

@@ -77,6 +77,28 @@ def test_a_traced_step_is_called_as_the_function_that_it_is_made_of(tf: Any) -> 
     assert not ops & {"StatefulPartitionedCall", "PartitionedCall", "While", "StatelessWhile"}
 
 
+def converts(tf: Any) -> bool:
+    """Does AutoGraph convert what calls this?"""
+    return tf.__internal__.autograph.control_status_ctx().status.name == "ENABLED"
+
+
+@pytest.mark.parametrize("autograph", [True, False])
+def test_a_step_keeps_its_signature_and_whether_autograph_converts_it(tf: Any, autograph: bool) -> None:
+    """Batches of any length have one trace, and other numbers become those of the signature."""
+    traces: list[tuple[Any, bool]] = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None]), tf.TensorSpec([])], autograph=autograph)
+    def step(x: Any, scale: Any) -> Any:
+        traces.append((x.dtype, converts(tf)))
+        return scale * tf.reduce_sum(x)
+
+    function = unrolled(step, 2, nothing)
+    for count in (3, 2):
+        found = function(np.ones(count), scale=0.5)
+        assert found.numpy().tolist() == [count / 2, count / 2]
+    assert traces == [(tf.float32, autograph)] * 2
+
+
 def test_traces_are_told_and_named(tf: Any) -> None:
     graphs: list[Any] = []
 

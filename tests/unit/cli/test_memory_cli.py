@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.memory_steps import DEVICE, Step, bundle_of, graph
+from tests.memory_steps import DEVICE, Step, bundle_of, declare, graph
 from tests.unit.conftest import Command
 from tfwave.bundle.bundle import save_bundle
 from tfwave.plan.io import load_plan
@@ -164,6 +164,29 @@ def test_placement_shows_what_each_allocator_needs(tfwave: Command, captured: Pa
     ]
     assert memory.region_bytes == 3_000_320
     assert b"offline placement" in drawn.read_bytes()
+
+
+def test_what_becomes_the_value_of_a_variable_has_no_place(tfwave: Command, tmp_path: Path) -> None:
+    """It would hold it behind the step, and what lies there in the next one would find it taken."""
+    made = graph(
+        ("w", "VarHandleOp", []),
+        ("a", "Fill", []),
+        ("moved", "Mul", ["a", "a"]),
+        ("assign", "AssignVariableOp", ["w", "moved"]),
+        ("rate", "Const", []),
+        ("update", "ResourceApplyGradientDescent", ["w", "rate", "a", "^assign"]),
+    )
+    step, size = Step(), 1_000_192
+    step.run("a", 0, (size, 1), allocated=[size], freed=[(35, size)])
+    step.run("moved", 10, (size, 2), allocated=[size], freed=[(24, size)])
+    step.run("assign", 20)
+    step.run("update", 30, allocated=[size], freed=[(34, size)])
+    save_bundle(bundle_of([declare(made, "w", 1)], step.stats), tmp_path / "captured")
+    assert tfwave("memory", tmp_path / "captured", "--placement", "-o", tmp_path / "plan.json").code == 0
+    memory = load_plan(tmp_path / "plan.json").memory
+    assert memory is not None
+    assert [place.op for place in memory.places] == ["a"]
+    assert memory.peak_bytes - memory.region_bytes >= size
 
 
 def test_placement_as_json_names_each_way(tfwave: Command, captured: Path) -> None:

@@ -63,6 +63,29 @@ def test_what_is_read_is_not_written_over(tfwave: Command, inputs: Path, line: s
 @pytest.mark.parametrize(
     "line",
     [
+        "plan worker.pb --policy tic -o {}",
+        "inspect worker.pb --graphml {}",
+        "fit bundle --memory 1GB --plot {}",
+        "simulate bundle --trace {}",
+        "report bundle -o {}",
+        "burst profile my_models:resnet -o {}",
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
+    tfwave: Command, inputs: Path, line: str
+) -> None:
+    for place, why in (
+        ("no/new.png", "there is no directory 'no', make it first"),
+        ("other", "it is a directory"),
+    ):
+        ran = tfwave(*line.format(place).split())
+        assert (ran.code, ran.out) == (2, "")
+        assert f"cannot write '{place}': {why}" in ran.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "inspect worker.pb --graphml new --dot ./new",
         "simulate bundle --trace new.json --timeline new.json",
         "colocate bundle --memory 1GB --plot new.svg -o new.svg",

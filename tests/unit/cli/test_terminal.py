@@ -2,13 +2,17 @@
 
 import re
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.golden.kept import unpack
+from tests.unit.cli.test_fit_cli import training
 from tests.unit.conftest import Command
 from tests.unit.reports import run_on_disk
+from tfwave.bundle.bundle import save_bundle
 
 WIDTH = 80
 BORDERS = ("┏", "┃", "┡", "│", "└")
@@ -49,6 +53,30 @@ def test_tables_hold_at_80_columns_under_headings_and_without_colour(
     assert "…" not in "".join(rows)
     assert "\x1b" not in out
     assert all(heading.strip() for table in re.findall(HEADS, out, re.DOTALL) for heading in headings(table))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("plan bundle --json", "planning 'bundle'"),
+        ("memory captured --placement --json", "placing what 'captured' holds"),
+        ("colocate captured --memory 4MiB --json", "planning jobs in 4MiB"),
+        ("fit captured --memory 64MiB --json", "fitting 'captured' into 64MiB"),
+        ("report bundle -o page.html", "writing 'page.html'"),
+    ],
+)
+def test_a_terminal_shows_what_is_under_way_and_a_pipe_does_not(
+    line: str, said: str, tfwave: Command, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_bundle(training(1), bundle.parent / "captured")
+    monkeypatch.chdir(bundle.parent)
+    piped = tfwave(*line.split())
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Console(stderr=True, force_terminal=True)
+    monkeypatch.setattr(import_module("tfwave.cli.output"), "progress_console", terminal)
+    shown = tfwave(*line.split())
+    assert (said in shown.err, said in piped.err) == (True, False)
+    assert (shown.code, shown.out) == (piped.code, piped.out)
 
 
 def test_names_are_shown_as_they_are_whatever_brackets_they_have(

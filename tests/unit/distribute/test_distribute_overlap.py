@@ -62,6 +62,20 @@ def test_somebody_must_choose() -> None:
         overlap(len, strategy=object())
 
 
+def test_a_step_that_xla_is_to_compile_is_refused(traced: list[Graph]) -> None:
+    """It ran uncompiled, in silence."""
+
+    class Compiled:
+        python_function = staticmethod(len)
+        _jit_compile = True
+
+        def __call__(self) -> None:
+            """Make a step."""
+
+    with pytest.raises(EnforcerError, match="XLA is to compile the step 'len', and would run all"):
+        overlap(Compiled(), 2)
+
+
 def test_the_planner_chooses_when_it_has_measured(
     traced: list[Graph], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from tfwave.errors import EnforcerError
+from tfwave.runtime.remade import python_function, refuse_compiled, remade
 from tfwave.runtime.waves.behind import gradients_noted
 from tfwave.runtime.waves.targets import rows_opened, targets_noted
 
@@ -73,13 +73,8 @@ def trace_step(step: Callable[..., Any], args: Any, carried: Sequence[Any] = ())
     """
     tensorflow: Any = import_module("tensorflow")
     nest = tensorflow.nest
-    python = getattr(step, "python_function", step)
-    if getattr(step, "_jit_compile", None):
-        name = getattr(python, "__name__", type(python).__name__)
-        raise EnforcerError(
-            f"XLA is to compile the step '{name}', and would run all waves as it likes: make the "
-            "tf.function without jit_compile=True; functions that it calls may be compiled"
-        )
+    refuse_compiled(step, "and would run all waves as it likes")
+    python = python_function(step)
     specs = specs_of(args)
     count = len(carried)
     kept: list[Any] = []
@@ -95,7 +90,7 @@ def trace_step(step: Callable[..., Any], args: Any, carried: Sequence[Any] = ())
         return [tensorflow.convert_to_tensor(t) for t in (*state, *found) if t is not None]
 
     leaves = [spec for spec in nest.flatten(specs, expand_composites=True) if spec is not None]
-    function = tensorflow.function(flat, input_signature=[*carried, *leaves])
+    function = remade(step, flat, input_signature=[*carried, *leaves])
     with rows_opened(), targets_noted() as targets, gradients_noted() as forward_of:
         concrete = function.get_concrete_function()
     ends = dict.fromkeys(t.op.name for t in targets if getattr(t, "graph", None) is concrete.graph)
