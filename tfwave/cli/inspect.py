@@ -17,10 +17,10 @@ from tfwave.cli.output import (
     milliseconds,
     print_json,
     print_table,
+    say_written,
     short_device,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import say_written
 from tfwave.cli.show_plan import print_plan
 from tfwave.errors import TfwaveError
 from tfwave.files import write_whole

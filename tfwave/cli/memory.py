@@ -8,10 +8,18 @@ import typer
 
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.output import (
+    JsonFlag,
+    console,
+    milliseconds,
+    print_json,
+    print_table,
+    say_written,
+    short_device,
+)
 from tfwave.cli.outputs import check_outputs
 from tfwave.cli.placement import PlacedStep, placed_step, save_placed_plot, show_placed
-from tfwave.cli.plan_file import PlanOutput, say_written, write_plan
+from tfwave.cli.plan_file import PlanOutput, write_plan
 from tfwave.errors import PlanError
 from tfwave.memory.pool.step import least_pool
 from tfwave.memory.step import StepMemory, Tensor
@@ -72,8 +80,7 @@ def memory_command(  # noqa: PLR0913, PLR0917
         print_json(_document(loaded, found, top))
         return
     _print(loaded, found, top)
-    if plot is not None:
-        console.print(f"drawn to '{plot}'", soft_wrap=True)
+    say_written(plot, "drawn")
 
 
 def _place(step: PlacedStep, plot: Path | None, *, as_json: bool) -> None:

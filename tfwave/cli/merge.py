@@ -10,7 +10,7 @@ import typer
 from tfwave.bundle.bundle import is_bundle
 from tfwave.cli.inputs import only_graph, open_graphs
 from tfwave.cli.job_names import job_names
-from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console
+from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console, say_written
 from tfwave.cli.rewrite import CustomOps, Output
 from tfwave.errors import GraphError, TfwaveError
 from tfwave.graph.container import STANDARD_OUTPUT, GraphFile, check_target
@@ -129,4 +129,4 @@ def _report(document: dict[str, Any]) -> None:
         words=["from", "feeds", "fetches"],
         to=progress_console,
     )
-    progress_console.print(f"written to '{document['output']}'", soft_wrap=True)
+    say_written(document["output"], to=progress_console)

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ __all__ = [
     "print_json",
     "print_table",
     "progress_console",
+    "say_written",
     "short_device",
 ]
 
@@ -52,6 +54,12 @@ def print_table(
     for row in rows:
         table.add_row(*map(str, row))
     to.print(table)
+
+
+def say_written(path: Path | str | None, how: str = "written", to: Console = console) -> None:
+    """Tell people where a file is, or nothing if there is none."""
+    if path is not None:
+        to.print(f"{how} to '{path}'", soft_wrap=True)
 
 
 def bandwidth(bytes_per_second: float) -> str:

@@ -20,9 +20,10 @@ from tfwave.cli.output import (
     milliseconds,
     print_json,
     progress_console,
+    say_written,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cli.show_plan import print_order
 from tfwave.cost.network import Network
 from tfwave.errors import MissingCost

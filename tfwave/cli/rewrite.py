@@ -12,7 +12,7 @@ from rich.text import Text
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.graphs import BundleGraphs
 from tfwave.cli.inputs import Fetches, open_graphs, with_fetches
-from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console
+from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console, say_written
 from tfwave.cli.outputs import check_outputs
 from tfwave.errors import TfwaveError, excerpt
 from tfwave.files import read_file
@@ -234,7 +234,7 @@ def _report(done: Sequence[Rewritten], output: str) -> None:
                 progress_console.print(f"{excerpt(stage.graph_pass)}: {remark}", style="yellow")
     if not any(one.changed for one in done):
         progress_console.print("nothing was to be done: the output equals the input", style="yellow")
-    progress_console.print(f"written to '{output}'", soft_wrap=True)
+    say_written(output, to=progress_console)
 
 
 def _row(stage: StageSummary) -> list[object]:
