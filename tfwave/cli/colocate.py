@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import load_bundle
+from tfwave.cli.inputs import MemoryDevice
 from tfwave.cli.job_names import job_names
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, say_written
 from tfwave.cli.outputs import check_outputs
@@ -28,7 +29,7 @@ def colocate_command(  # noqa: PLR0913, PLR0917
     memory: Annotated[
         str, typer.Option(metavar="512MiB", help="What the jobs share; bytes, or with a unit.")
     ],
-    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    device: MemoryDevice = None,
     policy: Annotated[
         Policy, typer.Option(help="What pairs node groups: tfwave's search, or Waterwave's Algorithm 1.")
     ] = Policy.SEARCH,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import load_bundle
+from tfwave.cli.inputs import MemoryDevice
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, say_written, short_device
 from tfwave.cli.outputs import check_outputs
 from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
@@ -33,7 +34,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
             metavar="BUNDLE", help="The same step, captured at another batch: tells how its bytes grow."
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    device: MemoryDevice = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw what is held and away, op after op, to a file (.png or .svg)."),

@@ -8,6 +8,7 @@ import typer
 
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
+from tfwave.cli.inputs import MemoryDevice
 from tfwave.cli.output import (
     JsonFlag,
     console,
@@ -32,7 +33,7 @@ from tfwave.sizes import in_words
 
 def memory_command(  # noqa: PLR0913, PLR0917
     bundle: Annotated[Path, typer.Argument(help="A capture bundle.", metavar="BUNDLE")],
-    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    device: MemoryDevice = None,
     top: Annotated[int, typer.Option(min=1, help="How many tensors to show.")] = 20,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve to a file (.png or .svg).")] = None,
     placement: Annotated[

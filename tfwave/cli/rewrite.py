@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.graphs import BundleGraphs
-from tfwave.cli.inputs import Fetches, open_graphs, with_fetches
+from tfwave.cli.inputs import GRAPH_HELP, Fetches, open_graphs, with_fetches
 from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console, say_written
 from tfwave.cli.outputs import check_outputs
 from tfwave.errors import TfwaveError, excerpt
@@ -30,12 +30,7 @@ from tfwave.planner.uncaptured import plan_graph, untraced_network
 
 _COLUMNS = ["pass", "time", "edits", "nodes", "removed", "control edges", "redirected"]
 
-Input = Annotated[
-    str,
-    typer.Argument(
-        help="GraphDef (binary or text), '-' for standard input, SavedModel or capture bundle.", metavar="IN"
-    ),
-]
+Input = Annotated[str, typer.Argument(help=GRAPH_HELP, metavar="IN")]
 Output = Annotated[
     str,
     typer.Option(
