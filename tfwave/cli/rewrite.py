@@ -13,7 +13,7 @@ from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.graphs import BundleGraphs
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, open_graphs, with_fetches
 from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console, say_written
-from tfwave.cli.outputs import check_outputs
+from tfwave.cli.outputs import check_outputs, check_standard_output
 from tfwave.errors import TfwaveError, excerpt
 from tfwave.files import read_file
 from tfwave.graph.container import STANDARD_OUTPUT, Container
@@ -150,8 +150,7 @@ def undo_command(
 
 def _run(request: _Request, *, as_json: bool) -> None:
     output = request.output
-    if as_json and output == STANDARD_OUTPUT:
-        raise TfwaveError("the graph and --json cannot both go to standard output: give -o a file")
+    check_standard_output(output, as_json=as_json)
     container = open_graphs(request.source)
     pipeline = _pipeline(request, container)
     items = [(label, _prepared(item, request)) for label, item in container.items()]
