@@ -19,7 +19,7 @@ from tfwave.cli.output import (
     short_device,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.placement import PlacedStep, placed_step, save_placed_plot, show_placed
+from tfwave.cli.placement import PlacedStep, placed_step
 from tfwave.cli.plan_file import PlanOutput, write_plan
 from tfwave.errors import PlanError
 from tfwave.memory.pool.step import least_pool
@@ -27,6 +27,7 @@ from tfwave.memory.step import StepMemory, Tensor
 from tfwave.offload.placed import placed_section
 from tfwave.plan.plan import Plan
 from tfwave.report.drawn.figure import save_figure
+from tfwave.report.drawn.placed import placed_figure
 from tfwave.report.drawn.step import step_figure
 from tfwave.sizes import in_words
 
@@ -86,8 +87,11 @@ def memory_command(  # noqa: PLR0913, PLR0917
 
 def _place(step: PlacedStep, plot: Path | None, *, as_json: bool) -> None:
     if plot is not None:
-        save_placed_plot(step, plot)
-    show_placed(step, as_json=as_json)
+        save_figure(lambda: placed_figure(step.lives, step.figures), plot)
+    if as_json:
+        print_json(step.document())
+    else:
+        step.show()
 
 
 def _largest(memory: StepMemory, top: int) -> Sequence[Tensor]:
