@@ -100,9 +100,10 @@ class CrossStep(GraphPass):
     ) -> None:
         """Add what tells a step that a call of the step before is done, where it waits for one."""
         awaited = {name for names in waits.values() for name in names}
+        table = OpTable.of(graph.item.graph)
         for call in sorted(step.calls):
             if done_name(graph.view.names[call]) in awaited:
-                done = done_of(call, step, graph.item)
+                done = done_of(call, step, graph.item, table)
                 for k in range(self.steps - 1):
                     graph.insert(copy_of(done, k, copied, {}))
 

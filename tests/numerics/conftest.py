@@ -1,3 +1,4 @@
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -24,6 +25,11 @@ LONGEST = (
 def logical_devices() -> None:
     """The same for all tests of a process: TensorFlow takes them before it first runs, and never after."""
     set_up()
+
+
+@pytest.fixture
+def tf() -> Any:
+    return import_module("tensorflow")
 
 
 def group_of(node_id: str) -> str:

@@ -22,6 +22,15 @@ class Ran(NamedTuple):
 Command = Callable[..., Ran]
 
 
+def refused(ran: Ran, *says: str) -> None:
+    """Says these words in one line on standard error, and nothing besides."""
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("tfwave: error: ")
+    assert ran.err.count("\n") == 1
+    for text in says:
+        assert text in ran.err
+
+
 @pytest.fixture
 def tfwave(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*arguments: object, stdin: bytes = b"") -> Ran:

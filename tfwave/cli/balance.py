@@ -12,9 +12,17 @@ from tfwave.balance.solve import MOST_SERVERS, balance
 from tfwave.balance.variables import placeable
 from tfwave.bundle.costs import bundle_costs
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, Source, load_source
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.output import (
+    JsonFlag,
+    console,
+    milliseconds,
+    print_json,
+    print_table,
+    say_written,
+    short_device,
+)
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cost.estimate import estimated
 from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer

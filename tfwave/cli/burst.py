@@ -9,9 +9,9 @@ from tfwave.burst.network import Network
 from tfwave.burst.released import profile_at
 from tfwave.burst.section import plan_layers
 from tfwave.cli.burst_share import Bandwidth, Latency, ProfileFile, burst_share_command
-from tfwave.cli.output import JsonFlag, console, print_json, progress_console
+from tfwave.cli.output import JsonFlag, console, print_json, progress_console, say_written
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cli.show_plan import print_layers
 from tfwave.cost.cluster import parse_bandwidth, parse_latency
 from tfwave.errors import PlanError

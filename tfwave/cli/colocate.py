@@ -8,10 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import load_bundle
+from tfwave.cli.inputs import MemoryDevice
 from tfwave.cli.job_names import job_names
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, under_way
+from tfwave.cli.output import (
+    JsonFlag,
+    console,
+    milliseconds,
+    print_json,
+    print_table,
+    say_written,
+    under_way,
+)
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.colocate.advice import Advice, advise
 from tfwave.colocate.profile import captured_step
 from tfwave.memory.colocation import WORTH, Colocation, JobStep, Policy
@@ -28,7 +37,7 @@ def colocate_command(  # noqa: PLR0913, PLR0917
     memory: Annotated[
         str, typer.Option(metavar="512MiB", help="What the jobs share; bytes, or with a unit.")
     ],
-    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    device: MemoryDevice = None,
     policy: Annotated[
         Policy, typer.Option(help="What pairs node groups: tfwave's search, or Waterwave's Algorithm 1.")
     ] = Policy.SEARCH,
@@ -72,8 +81,8 @@ def colocate_command(  # noqa: PLR0913, PLR0917
         print_json(_document(found))
     else:
         _print(found)
-        if plot is not None and found.plan is not None:
-            console.print(f"drawn to '{plot}'", soft_wrap=True)
+        if found.plan is not None:
+            say_written(plot, "drawn")
         if found.fits:
             say_written(output)
     if not found.fits:

@@ -75,6 +75,17 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
         f"{result.network}"
     )
     print_conformance(result.conformance)
+    _print_steps(result)
+    console.print(
+        f"all of it is in '{out}': bundle, plan.json, figures.json, handoffs.json, trace.json", soft_wrap=True
+    )
+    console.print(
+        f"look at '{out / PAGE}' in a browser; report.md beside it has the same facts", soft_wrap=True
+    )
+
+
+def _print_steps(result: DemoResult) -> None:
+    """How long they took, and what was predicted of that."""
     print_table(
         "steps; E and straggler: the median and the most of a step",
         ["mode", "steps", "median", "std dev", "E", "most", "straggler", "most"],
@@ -104,12 +115,6 @@ def _print(result: DemoResult, job: DemoJob, out: Path) -> None:
     console.print(
         f"predicted before the run: {milliseconds(predicted.makespan_seconds)} ordered, "
         f"never under {milliseconds(predicted.lower_seconds)}"
-    )
-    console.print(
-        f"all of it is in '{out}': bundle, plan.json, figures.json, handoffs.json, trace.json", soft_wrap=True
-    )
-    console.print(
-        f"look at '{out / PAGE}' in a browser; report.md beside it has the same facts", soft_wrap=True
     )
 
 

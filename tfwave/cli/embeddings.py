@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table
+from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, say_written
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cli.show_plan import print_embeddings
 from tfwave.cost.cluster import parse_bandwidth, parse_latency
 from tfwave.plan.embeddings import Embeddings

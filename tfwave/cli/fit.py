@@ -6,9 +6,18 @@ from typing import Annotated, Any
 import typer
 
 from tfwave.bundle.bundle import load_bundle
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, short_device, under_way
+from tfwave.cli.inputs import MemoryDevice
+from tfwave.cli.output import (
+    JsonFlag,
+    console,
+    milliseconds,
+    print_json,
+    say_written,
+    short_device,
+    under_way,
+)
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cli.show_plan import print_memory
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Policy
@@ -33,7 +42,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
             metavar="BUNDLE", help="The same step, captured at another batch: tells how its bytes grow."
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    device: MemoryDevice = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw what is held and away, op after op, to a file (.png or .svg)."),
@@ -84,8 +93,7 @@ def fit_command(  # noqa: PLR0913, PLR0917
         print_json(told)
     else:
         _print(asked)
-        if plot is not None:
-            console.print(f"drawn to '{plot}'", soft_wrap=True)
+        say_written(plot, "drawn")
     if asked.fit is None:
         raise typer.Exit(1)
     if not as_json:

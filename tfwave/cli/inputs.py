@@ -29,6 +29,7 @@ Fetches = Annotated[
         help="A tensor or node that a step runs; repeatable. What none of them needs is left out of the order.",
     ),
 ]
+MemoryDevice = Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")]
 
 
 def with_fetches(item: GraphItem, fetches: Sequence[str] | None) -> GraphItem:

@@ -17,10 +17,10 @@ from tfwave.cli.output import (
     milliseconds,
     print_json,
     print_table,
+    say_written,
     short_device,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import say_written
 from tfwave.cli.show_plan import print_plan
 from tfwave.errors import TfwaveError
 from tfwave.files import write_whole
@@ -37,7 +37,7 @@ from tfwave.sizes import in_words
 def inspect_command(  # noqa: PLR0913, PLR0917
     graph: Annotated[str | None, typer.Argument(help=GRAPH_HELP, metavar="GRAPH|BUNDLE")] = None,
     plan: Annotated[
-        Path | None, typer.Option(help="Show this plan; with a graph, check that it belongs to that.")
+        Path | None, typer.Option(help="Show this plan; with a graph, check that it belongs to it.")
     ] = None,
     graphml_file: Annotated[
         Path | None, typer.Option("--graphml", help="Write the graph as it runs for networkx, Gephi, yEd.")

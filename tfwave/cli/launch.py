@@ -41,9 +41,9 @@ def launch_command(  # noqa: PLR0913, PLR0917
     With --reduce it runs the program once for each worker, for tfwave.keras.PartialReduce, with a coordinator.
     The exit code is 0 if all of them end well, else that of the first that did not; the others go on.
 
-    With --background another program trains as tfwave background runs it, until the job ends: nothing that becomes
-    of it changes the exit code. Where it fails it is started again, later each time; where its memory ran out, with
-    half its batch, if it asks for that: tfwave.colocate.background_batch.
+    With --background another program trains as tfwave background runs it, until the job ends: whatever
+    becomes of it, the exit code is the job's. Where it fails it is started again, later each time; where its memory
+    ran out, with half its batch, if it asks for that: tfwave.colocate.background_batch.
 
     [bold]Examples[/bold]
 

@@ -8,31 +8,34 @@ import typer
 
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import CapturedMemory, captured_memory
+from tfwave.cli.inputs import MemoryDevice
 from tfwave.cli.output import (
     JsonFlag,
     console,
     milliseconds,
     print_json,
     print_table,
+    say_written,
     short_device,
     under_way,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.placement import placed_step, save_placed_plot, show_placed
-from tfwave.cli.plan_file import PlanOutput, say_written, write_plan
+from tfwave.cli.placement import placed_step
+from tfwave.cli.plan_file import PlanOutput, write_plan
 from tfwave.errors import PlanError
 from tfwave.memory.pool.step import least_pool
 from tfwave.memory.step import StepMemory, Tensor
 from tfwave.offload.placed import placed_section
 from tfwave.plan.plan import Plan
 from tfwave.report.drawn.figure import save_figure
+from tfwave.report.drawn.placed import placed_figure
 from tfwave.report.drawn.step import step_figure
 from tfwave.sizes import in_words
 
 
 def memory_command(  # noqa: PLR0913, PLR0917
     bundle: Annotated[Path, typer.Argument(help="A capture bundle.", metavar="BUNDLE")],
-    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    device: MemoryDevice = None,
     top: Annotated[int, typer.Option(min=1, help="How many tensors to show.")] = 20,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve to a file (.png or .svg).")] = None,
     placement: Annotated[
@@ -70,10 +73,12 @@ def memory_command(  # noqa: PLR0913, PLR0917
         with under_way(f"placing what '{bundle}' holds"):
             placed = placed_step(loaded, found, device, plan)
             if plot is not None:
-                save_placed_plot(placed, plot)
+                save_figure(lambda: placed_figure(placed.lives, placed.figures), plot)
             write_plan(lambda: Plan(memory=placed_section(loaded, device)), output, None)
-        show_placed(placed, as_json=as_json)
-        if not as_json:
+        if as_json:
+            print_json(placed.document())
+        else:
+            placed.show()
             say_written(output)
         return
     if plan is not None or output is not None:
@@ -84,8 +89,7 @@ def memory_command(  # noqa: PLR0913, PLR0917
         print_json(_document(loaded, found, top))
         return
     _print(loaded, found, top)
-    if plot is not None:
-        console.print(f"drawn to '{plot}'", soft_wrap=True)
+    say_written(plot, "drawn")
 
 
 def _largest(memory: StepMemory, top: int) -> Sequence[Tensor]:

@@ -10,10 +10,11 @@ import typer
 from tfwave.bundle.bundle import is_bundle
 from tfwave.cli.inputs import only_graph, open_graphs
 from tfwave.cli.job_names import job_names
-from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console
+from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console, say_written
+from tfwave.cli.outputs import check_standard_output
 from tfwave.cli.rewrite import CustomOps, Output
-from tfwave.errors import GraphError, TfwaveError
-from tfwave.graph.container import STANDARD_OUTPUT, GraphFile, check_target
+from tfwave.errors import GraphError
+from tfwave.graph.container import GraphFile, check_target
 from tfwave.graph.item import GraphItem
 from tfwave.graph.load import STANDARD_INPUT
 from tfwave.graph.merge import merge
@@ -45,8 +46,7 @@ def merge_command(
 
       tfwave merge small.pb small.pb small.pb -o three.pb
     """
-    if as_json and output == STANDARD_OUTPUT:
-        raise TfwaveError("the graph and --json cannot both go to standard output: give -o a file")
+    check_standard_output(output, as_json=as_json)
     if sources.count(STANDARD_INPUT) > 1:
         raise GraphError("standard input can be read once: give one '-', and files for the others")
     for source in sources:
@@ -129,4 +129,4 @@ def _report(document: dict[str, Any]) -> None:
         words=["from", "feeds", "fetches"],
         to=progress_console,
     )
-    progress_console.print(f"written to '{document['output']}'", soft_wrap=True)
+    say_written(document["output"], to=progress_console)

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ __all__ = [
     "print_json",
     "print_table",
     "progress_console",
+    "say_written",
     "short_device",
     "under_way",
 ]
@@ -60,6 +62,12 @@ def print_table(
 def under_way(what: str) -> AbstractContextManager[Any]:
     """Say what is being done, as long as that takes, to people at a terminal."""
     return progress_console.status(Text(what))
+
+
+def say_written(path: Path | str | None, how: str = "written", to: Console = console) -> None:
+    """Tell people where a file is, or nothing if there is none."""
+    if path is not None:
+        to.print(f"{how} to '{path}'", soft_wrap=True)
 
 
 def bandwidth(bytes_per_second: float) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tfwave.errors import TfwaveError
 from tfwave.files import check_writable, overlap, real_path
+from tfwave.graph.container import STANDARD_OUTPUT
 from tfwave.graph.load import STANDARD_INPUT
 
 
@@ -41,6 +42,16 @@ def check_apart(read: Iterable[str | Path | None], outputs: Sequence[Path]) -> N
             raise TfwaveError(
                 f"'{one}' and '{other}' are one file, and two are to be written: name them apart"
             )
+
+
+def check_standard_output(output: str, *, as_json: bool) -> None:
+    """Refuse to print a graph and what JSON says of it into each other.
+
+    Raises:
+        TfwaveError: both go to standard output.
+    """
+    if as_json and output == STANDARD_OUTPUT:
+        raise TfwaveError("the graph and --json cannot both go to standard output: give -o a file")
 
 
 def _is_written_whole(output: Path) -> bool:

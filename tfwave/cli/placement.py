@@ -7,15 +7,13 @@ from typing import Any
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import CapturedMemory
-from tfwave.cli.output import console, print_json, print_table, short_device
+from tfwave.cli.output import console, print_table, short_device
 from tfwave.errors import PlanError
 from tfwave.memory.pool.compared import PlacingFigures, compare
 from tfwave.memory.pool.lives import Life, traced_lives
-from tfwave.memory.pool.placement import Placed, place_offline
 from tfwave.offload.captured import captured_step
 from tfwave.offload.planned import planned_lives
 from tfwave.plan.io import load_plan
-from tfwave.report.drawn.figure import MEBIBYTE, new_figure, save_figure
 from tfwave.sizes import in_words
 
 
@@ -76,37 +74,3 @@ def _planned(bundle: Bundle, device: str | None, path: Path) -> Sequence[Life]:
     if {op.node for op in step.ops} != set(memory.order):
         raise PlanError(f"'{path}' is for another step than that of the bundle: make it from this bundle")
     return planned_lives(step, memory)
-
-
-def show_placed(step: PlacedStep, *, as_json: bool) -> None:
-    """Print it."""
-    if as_json:
-        print_json(step.document())
-    else:
-        step.show()
-
-
-def save_placed_plot(step: PlacedStep, path: Path) -> None:
-    """Draw where the bytes of a step lie by the offline placement, each over its life.
-
-    Raises:
-        TfwaveError, EnvironmentUnsupported: as `save_figure`.
-    """
-    save_figure(lambda: _figure(step.lives, place_offline(step.lives), step.figures), path)
-
-
-def _figure(lives: Sequence[Life], placed: Placed, figures: Sequence[PlacingFigures]) -> Any:
-    figure = new_figure()
-    axes = figure.subplots()
-    for number, (life, (start, end)) in enumerate(zip(lives, placed.spans, strict=True)):
-        spans = [(life.born, life.dies - life.born)]
-        where = (start / MEBIBYTE, (end - start) / MEBIBYTE)
-        axes.broken_barh(spans, where, facecolor=f"C{number % 10}", edgecolor="white", linewidth=0.2)
-    for each in figures:
-        height = each.pool_bytes / MEBIBYTE
-        axes.axhline(height, linestyle=":", color="gray")
-        axes.annotate(each.placing, (0, height), fontsize=7)
-    axes.set(
-        xlabel="moments at which an op begins or ends", ylabel="MiB", title="offline placement of a step"
-    )
-    return figure

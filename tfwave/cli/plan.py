@@ -20,10 +20,11 @@ from tfwave.cli.output import (
     milliseconds,
     print_json,
     progress_console,
+    say_written,
     under_way,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cli.show_plan import print_order
 from tfwave.cost.network import Network
 from tfwave.errors import MissingCost

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from tfwave.cli.output import console
 from tfwave.errors import PlanError
 from tfwave.plan.io import load_plan, save_plan
 from tfwave.plan.plan import Plan
@@ -32,9 +31,3 @@ def write_plan(decided: Callable[[], Plan], output: Path | None, add_to: Path | 
         return
     found = decided()
     save_plan(found if add_to is None else load_plan(add_to).with_sections_of(found), output)
-
-
-def say_written(output: Path | None) -> None:
-    """Tell people where it is."""
-    if output is not None:
-        console.print(f"written to '{output}'", soft_wrap=True)

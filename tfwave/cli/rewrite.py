@@ -10,9 +10,9 @@ import typer
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.graphs import BundleGraphs
-from tfwave.cli.inputs import Fetches, open_graphs, with_fetches
-from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console, under_way
-from tfwave.cli.outputs import check_apart
+from tfwave.cli.inputs import GRAPH_HELP, Fetches, open_graphs, with_fetches
+from tfwave.cli.output import JsonFlag, print_json, print_table, progress_console, say_written, under_way
+from tfwave.cli.outputs import check_apart, check_standard_output
 from tfwave.errors import TfwaveError, excerpt
 from tfwave.files import read_file
 from tfwave.graph.container import STANDARD_OUTPUT, Container
@@ -29,12 +29,7 @@ from tfwave.planner.uncaptured import plan_graph, untraced_network
 
 _COLUMNS = ["pass", "time", "edits", "nodes", "removed", "control edges", "redirected"]
 
-Input = Annotated[
-    str,
-    typer.Argument(
-        help="GraphDef (binary or text), '-' for standard input, SavedModel or capture bundle.", metavar="IN"
-    ),
-]
+Input = Annotated[str, typer.Argument(help=GRAPH_HELP, metavar="IN")]
 Output = Annotated[
     str,
     typer.Option(
@@ -154,8 +149,7 @@ def undo_command(
 
 def _run(request: _Request, *, as_json: bool) -> None:
     output = request.output
-    if as_json and output == STANDARD_OUTPUT:
-        raise TfwaveError("the graph and --json cannot both go to standard output: give -o a file")
+    check_standard_output(output, as_json=as_json)
     container = open_graphs(request.source)
     pipeline = _pipeline(request, container)
     items = [(label, _prepared(item, request)) for label, item in container.items()]
@@ -233,7 +227,7 @@ def _report(done: Sequence[Rewritten], output: str) -> None:
                 progress_console.print(f"{excerpt(stage.graph_pass)}: {remark}", style="yellow")
     if not any(one.changed for one in done):
         progress_console.print("nothing was to be done: the output equals the input", style="yellow")
-    progress_console.print(f"written to '{output}'", soft_wrap=True)
+    say_written(output, to=progress_console)
 
 
 def _row(stage: StageSummary) -> list[object]:

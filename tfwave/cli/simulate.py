@@ -10,9 +10,8 @@ import typer
 from rich.progress import Progress
 
 from tfwave.cli.inputs import GRAPH_HELP, Fetches, load_source
-from tfwave.cli.output import JsonFlag, print_json, progress_console
+from tfwave.cli.output import JsonFlag, print_json, progress_console, say_written
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import say_written
 from tfwave.cli.predictions import predictions_dict, print_predictions
 from tfwave.cost.file import load_costs
 from tfwave.errors import MissingCost, TfwaveError

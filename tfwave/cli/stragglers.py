@@ -37,7 +37,7 @@ def stragglers_command(  # noqa: PLR0913, PLR0917
         typer.Option(
             min=1,
             max=MOST_WORKERS,
-            help="How many; again for several. Default: those measured, up to 1000.",
+            help="How many; repeatable. Default: those measured, up to 1000.",
         ),
     ] = None,
     gradients: Annotated[

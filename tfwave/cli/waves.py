@@ -12,11 +12,19 @@ import typer
 from tfwave.bundle.bundle import Bundle, load_bundle
 from tfwave.bundle.memory import captured_memory
 from tfwave.bundle.memory.captured import memory_devices
-from tfwave.cli.inputs import Fetches
-from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, short_device
+from tfwave.cli.inputs import Fetches, MemoryDevice
+from tfwave.cli.output import (
+    JsonFlag,
+    console,
+    milliseconds,
+    print_json,
+    print_table,
+    say_written,
+    short_device,
+)
 from tfwave.cli.outputs import check_outputs
 from tfwave.cli.partition_waves import PartitionWaves
-from tfwave.cli.plan_file import AddTo, PlanOutput, say_written, write_plan
+from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
 from tfwave.cli.wave_step import CapturedStep, training_of
 from tfwave.errors import BundleError
 from tfwave.memory.slots import room
@@ -65,7 +73,7 @@ def waves_command(  # noqa: PLR0913, PLR0917
     memory: Annotated[
         str, typer.Option(metavar="512MiB", help="What both waves share; bytes, or with a unit.")
     ],
-    device: Annotated[str | None, typer.Option(help="Whose memory, where several were traced.")] = None,
+    device: MemoryDevice = None,
     pace: Annotated[
         Pace, typer.Option(help="How waves wait for each other; a graph with both runs in rounds.")
     ] = Pace.ROUNDS,

@@ -121,10 +121,7 @@ class InWaves:
             )
         self._has_rested = True
         results = [self._trace(kind, args)(args)[0] for kind, args in zip(kinds, given, strict=True)]
-        if self._options.average == "batch":
-            self._state.follow()
-        else:
-            self._state.begin_anew()
+        self._state.after_plain_steps(self._options.average)
         return results
 
 

@@ -1,0 +1,1 @@
+"""GraphDefs: their files, names, structure, transfers and differences, and the one editor of them."""

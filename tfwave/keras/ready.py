@@ -51,18 +51,27 @@ def is_of_tf_keras(model: Any) -> bool:
     return any(kind.__module__.startswith("tf_keras") for kind in type(model).__mro__)
 
 
+def check_train_function(model: Any, way_out: str) -> None:
+    """Refuse a model that has no train function of Keras 3, whose place a callback could take.
+
+    Raises:
+        TfwaveError: says what it is, and of a model of tf_keras the `way_out`.
+    """
+    if is_of_tf_keras(model):
+        raise TfwaveError(
+            f"{type(model).__name__} is of tf_keras, and the callback takes the place of Keras 3's train function: "
+            f"{way_out}"
+        )
+    check_keras(model)
+
+
 def check_one_step(model: Any) -> None:
     """Refuse a model whose train function is not one graph of one step, outside of strategies.
 
     Raises:
         TfwaveError: names what is at fault.
     """
-    if is_of_tf_keras(model):
-        raise TfwaveError(
-            f"{type(model).__name__} is of tf_keras, and the callback takes the place of Keras 3's train function: "
-            "make the model with keras"
-        )
-    check_keras(model)
+    check_train_function(model, "make the model with keras")
     for fault in _faults_of_one_step(model):
         raise TfwaveError(f"the model '{model.name}' {fault}")
 

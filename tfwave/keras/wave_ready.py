@@ -5,7 +5,7 @@ from typing import Any
 
 from tfwave.distribute.mirrored import check_machines, is_mirrored
 from tfwave.errors import TfwaveError
-from tfwave.keras.ready import check_keras, is_of_tf_keras, optimizers_of
+from tfwave.keras.ready import check_train_function, optimizers_of
 from tfwave.runtime.waves.options import WaveOptions
 
 
@@ -15,13 +15,7 @@ def check_waves(model: Any, options: WaveOptions) -> None:
     Raises:
         TfwaveError: names what is at fault.
     """
-    if is_of_tf_keras(model):
-        name = type(model).__name__
-        raise TfwaveError(
-            f"waves under `fit` take the place of Keras 3's train function, and {name} is of tf_keras: "
-            "train it in a loop of your own, with tfwave.distribute.in_waves"
-        )
-    check_keras(model)
+    check_train_function(model, "train it in a loop of your own, with tfwave.distribute.in_waves")
     check_machines(model.distribute_strategy)
     for fault in _faults(model, options):
         raise TfwaveError(f"the model '{model.name}' {fault}")

@@ -87,10 +87,7 @@ class WaveSteps:
         for one in given:
             returned, values = step(one, values)
             logs.append(returned)
-        if self._options.average == "batch":
-            self._state.follow()
-        else:
-            self._state.begin_anew()
+        self._state.after_plain_steps(self._options.average)
         return logs, values
 
     def _warn(self, count: int) -> None:

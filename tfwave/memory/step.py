@@ -108,6 +108,12 @@ class StepMemory:
         return tuple(points)
 
     @property
+    def curve_to_end(self) -> tuple[tuple[float, int], ...]:
+        """The same, and what is held when the step ends."""
+        curve = self.curve
+        return (*curve, (self.seconds, curve[-1][1]))
+
+    @property
     def average(self) -> float:
         """Bytes held on average over the step's time."""
         points = [*self.curve, (self.seconds, 0)]

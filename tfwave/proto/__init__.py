@@ -1,0 +1,1 @@
+"""The wire formats, and the modules that are generated from them."""

@@ -120,10 +120,8 @@ def _malformed(what: str) -> EnforcerError:
 
 def conformance(hand_offs: Iterable[HandOff]) -> Conformance:
     """Judge hand-offs by the rule of their channel: see `ChannelConformance`."""
-    channels: dict[str, list[HandOff]] = defaultdict(list)
-    for hand_off in hand_offs:
-        channels[hand_off.channel].append(hand_off)
-    judged = [_judge(name, channels[name]) for name in sorted(channels)]
+    channels = by_channel(hand_offs)
+    judged = [_judge(name, of_channel) for name, of_channel in channels.items()]
     reasons = Counter(hand_off.reason for of_channel in channels.values() for hand_off in of_channel)
     counted = [ranks for of_channel in channels.values() for ranks in _counted_ranks(of_channel)]
     counts = [inversions(ranks) for ranks in counted]
@@ -140,6 +138,14 @@ def conformance(hand_offs: Iterable[HandOff]) -> Conformance:
         released=reasons["RELEASED"],
         channels=tuple(judged),
     )
+
+
+def by_channel(hand_offs: Iterable[HandOff]) -> dict[str, list[HandOff]]:
+    """In the order in which they were handed off; channels by name."""
+    channels: dict[str, list[HandOff]] = defaultdict(list)
+    for hand_off in hand_offs:
+        channels[hand_off.channel].append(hand_off)
+    return dict(sorted(channels.items()))
 
 
 def inversions(ranks: Sequence[int]) -> int:

@@ -4,7 +4,6 @@ import ctypes
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -60,7 +59,7 @@ class Exchange:
         Returns:
             By rank, the rows that it sent: [m, ...].
         """
-        ops, group = _ops(), {"group": self.name, "tag": tag}
+        ops, group = native.load_ops(), {"group": self.name, "tag": tag}
         step = ops.tfwave_next_step(**group)
         scattered = ops.tfwave_scatter(
             value=value, counts=counts, step=step, to=list(range(self.ranks)), **group
@@ -95,13 +94,6 @@ def wait_to_leave(group: Exchange) -> None:
     tensorflow: Any = import_module("tensorflow")
     with suppress(tensorflow.errors.OpError):  # of who was here, and has left
         wait_for_all(group, "leaving")
-
-
-@cache
-def _ops() -> Any:
-    native.load()
-    tensorflow: Any = import_module("tensorflow")
-    return tensorflow.load_op_library(str(native.ensure_built().path))
 
 
 def _call(name: str, *arguments: Any) -> None:

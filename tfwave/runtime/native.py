@@ -120,6 +120,17 @@ def load() -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
+@cache
+def load_ops() -> Any:
+    """The library's ops, as functions of a module.
+
+    Raises:
+        EnvironmentUnsupported, EnforcerError: as `load`.
+    """
+    path = load()._name  # pyright: ignore[reportPrivateUsage]  # as ctypes documents it
+    return __import__("tensorflow").load_op_library(path)
+
+
 def call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:
     """Call a function of the library that gives 0, or else says why not.
 

@@ -1,0 +1,1 @@
+"""A discrete-event simulator, and what runs on it: one device, whole jobs, steps with and without an order."""

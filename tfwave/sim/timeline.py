@@ -1,6 +1,5 @@
 """What ran when: one step, simulated or measured."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -50,22 +49,6 @@ class Timeline:
     """By begin, end, resource and name."""
     makespan_seconds: float
     servers: Mapping[str, int]
-
-    @property
-    def busy_share(self) -> dict[str, float]:
-        """Of each resource: the share of the step in which it worked, 0 to 1, mean over its servers.
-
-        Control-only transfers take latency, which keeps no channel busy.
-        """
-        seconds: dict[str, list[float]] = defaultdict(list)
-        for interval in self.intervals:
-            if interval.kind != "control":
-                seconds[interval.resource].append(interval.seconds)
-        total = self.makespan_seconds or math.inf
-        return {
-            resource: math.fsum(seconds[resource]) / (total * servers)
-            for resource, servers in sorted(self.servers.items())
-        }
 
     def chrome_events(self, title: str) -> Iterator[dict[str, Any]]:
         """Events for `chrome.trace_text`: one process a resource, as many threads as it had at work at one time."""

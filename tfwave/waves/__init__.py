@@ -1,1 +1,1 @@
-"""Waves of one training step: what they take and gain by a model, and, in `rewrite`, the graph that runs them."""
+"""What waves of one training step take and gain, by a model; the graph that runs them is made in `rewrite`."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfwave.errors import EnforcerError
 from tfwave.runtime.allocator import Device
-from tfwave.runtime.native import ensure_built
+from tfwave.runtime.native import ensure_built, load_ops
 from tfwave.runtime.stash import CopyFigures, stash_figures
 from tools.bench.memory.limited_task import Trial, main
 
@@ -108,7 +108,7 @@ class StashWork:
     """Calls for one device: tensors that go to the stash and come back, products of matrices, and both beside."""
 
     def __init__(self, tf: Any, device: str, size: int) -> None:
-        self._tf, self._ops = tf, tf.load_op_library(str(ensure_built().path))
+        self._tf, self._ops = tf, load_ops()
         with tf.device(device):
             self._values = [tf.random.stateless_uniform([size // 4], [n, 4]) for n in range(STASHED)]
             self._matrix = tf.random.stateless_uniform([SIDE[device], SIDE[device]], [3, 4])

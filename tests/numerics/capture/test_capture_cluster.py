@@ -12,11 +12,6 @@ from tfwave.capture.session import EXTRA_STEPS, capture_run
 v1 = tf.compat.v1
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _devices() -> None:
-    places.set_up()
-
-
 @pytest.fixture
 def job():
     """A session, and a step that pulls one variable and pushes its gradient."""

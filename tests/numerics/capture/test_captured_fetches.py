@@ -10,11 +10,6 @@ from tfwave.capture.session import capture_run
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.fixture
-def tf() -> Any:
-    return __import__("tensorflow")
-
-
 def test_ragged_and_sparse_fetches_are_the_tensors_that_they_consist_of(tf: Any, tmp_path: Path) -> None:
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         values = tf.compat.v1.placeholder(tf.float32, [3], name="values")

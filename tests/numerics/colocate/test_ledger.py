@@ -20,7 +20,7 @@ from tfwave.errors import EnforcerError
 from tfwave.graph.marks import BARRIER_OP
 from tfwave.memory.colocation import Colocation
 from tfwave.runtime import native
-from tfwave.runtime.ledger import JobFigures, Ledger, LedgerJob, load_barrier_op
+from tfwave.runtime.ledger import JobFigures, Ledger, LedgerJob
 
 pytestmark = pytest.mark.tensorflow
 
@@ -50,8 +50,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 def grouped(name: str, work: Work) -> tf.Tensor:
     """A step that calls `work` in each of its groups."""
-    load_barrier_op()
-    ops = tf.load_op_library(str(native.ensure_built().path))
+    ops = native.load_ops()
 
     def call(group: Any) -> Any:
         work(int(group))

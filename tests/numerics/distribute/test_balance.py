@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from tests.numerics.corpus import places
@@ -22,11 +21,6 @@ v1 = tf.compat.v1
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)
 SHAPES = {"w0": (16, 64), "b0": (64,), "w1": (64, 16), "b1": (16,)}
 STEPS = 3
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _devices() -> None:
-    places.set_up()
 
 
 def sizes() -> dict[str, int]:

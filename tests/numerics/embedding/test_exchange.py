@@ -1,7 +1,6 @@
 """The ops of an exchange, in a group of one rank."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ def test_its_own_rows_come_back(alone: Exchange) -> None:
 
 @pytest.mark.parametrize("numbers", [[], [0, 1]])
 def test_an_exchange_without_the_number_of_its_step_is_refused(alone: Exchange, numbers: list[int]) -> None:
-    ops: Any = tf.load_op_library(str(native.ensure_built().path))
+    ops = native.load_ops()
     step, group = tf.constant(numbers, tf.int64), {"group": alone.name, "tag": "x"}
     with pytest.raises(tf.errors.InvalidArgumentError, match="the number of one step"):
         ops.tfwave_scatter(value=ROWS, counts=COUNTS, step=step, to=[0], **group)

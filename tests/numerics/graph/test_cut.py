@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.numerics.corpus.function import function_sample
-from tests.numerics.corpus.places import set_up, v1
+from tests.numerics.corpus.places import v1
 from tests.numerics.graph.cut_graphs import (
     LOCAL,
     Case,
@@ -40,15 +40,9 @@ ON_TASKS = (
 NOWHERE = ("/cpu:7", "/device:GPU:0")
 
 
-@pytest.fixture(autouse=True)
-def _devices() -> None:
-    set_up()
-
-
 @pytest.fixture(scope="module")
 def servers() -> list[Any]:
     """Three tasks of two CPUs each in this process; they live as long as it does."""
-    set_up()
     ports = iter(free_ports(len(TASKS)))
     jobs = {"ps": [f"127.0.0.1:{next(ports)}"], "worker": [f"127.0.0.1:{next(ports)}" for _ in range(2)]}
     places = [("ps", 0), ("worker", 0), ("worker", 1)]

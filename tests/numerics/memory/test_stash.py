@@ -9,10 +9,9 @@ import tensorflow as tf
 from tensorflow.python.eager.cancellation import CancellationManager
 
 from tfwave.errors import EnforcerError
-from tfwave.runtime import native
+from tfwave.runtime.native import load_ops as ops
 from tfwave.runtime.stash import (
     limit_stash,
-    load_stash_ops,
     reserve_stash,
     stash_figures,
     trim_stash,
@@ -22,11 +21,6 @@ pytestmark = pytest.mark.tensorflow
 
 Between = Callable[[tf.Tensor], list[Any]]
 VALUE = np.arange(300 * 1000, dtype=np.float32).reshape(300, 1000)
-
-
-def ops() -> Any:
-    load_stash_ops()
-    return tf.load_op_library(str(native.ensure_built().path))
 
 
 def nothing(ticket: tf.Tensor) -> list[Any]:

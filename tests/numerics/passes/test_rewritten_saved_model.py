@@ -7,7 +7,6 @@ import pytest
 from grappler_passes.counter_barrier import CounterBarrier
 from grappler_passes.inline import Inline
 from grappler_passes.strip import Strip
-from tests.numerics.corpus.places import set_up
 from tests.numerics.corpus.sample import same_bits
 from tests.numerics.corpus.saved_model import SAVED_MODELS, Outputs, SavedModelSample, call_v1
 from tests.rewrites import check_rewrite
@@ -22,7 +21,6 @@ pytestmark = pytest.mark.tensorflow
 
 @pytest.mark.parametrize("sample", SAVED_MODELS, ids=lambda sample: sample.name)
 def test_a_barrier_and_its_undoing(sample: SavedModelSample, tmp_path: Path) -> None:
-    set_up()
     original, out, back = (tmp_path / name for name in ("original", "out", "back"))
     sample.build(original)
     container = open_container(str(original))
@@ -40,7 +38,6 @@ def test_a_barrier_and_its_undoing(sample: SavedModelSample, tmp_path: Path) -> 
 
 def test_functions_that_are_inlined_are_for_other_passes_to_see(tmp_path: Path) -> None:
     """In the graph that sessions run; what `tf.saved_model.load` calls is not touched."""
-    set_up()
     sample, out = SAVED_MODELS[0], tmp_path / "out"
     sample.build(tmp_path / "original")
     container = open_container(str(tmp_path / "original"))

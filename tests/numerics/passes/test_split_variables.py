@@ -13,7 +13,7 @@ import tf_keras
 
 from grappler_passes.cross_step import CrossStep
 from grappler_passes.split_variables import SplitVariables
-from tests.numerics.corpus.places import LOCAL, Places, cluster, set_up
+from tests.numerics.corpus.places import LOCAL, Places, cluster
 from tests.numerics.corpus.sample import Array, same_bits
 from tests.numerics.corpus.session import SessionSample, session_sample
 from tests.numerics.graph.cut_graphs import control_flow
@@ -94,7 +94,6 @@ OPTIMIZERS: dict[str, Minimize] = {
 @cache
 def sample(name: str, places: Places = LOCAL) -> SessionSample:
     """Convolution, two dense layers and a penalty; sizes that no vector fits."""
-    set_up()
     graph = tf.Graph()
     with graph.as_default(), v1.device(places.setter()):
         v1.set_random_seed(3)
@@ -189,7 +188,6 @@ def bytes_of(values: Mapping[TransferKey, Array], to_worker: bool) -> list[int]:
 def test_checkpoints_hold_whole_variables(tmp_path: Path) -> None:
     """Saved by either graph, restored by the other, from where training goes on alike."""
     with tf.Graph().as_default() as graph:
-        set_up()
         loss, train, reads, init = small_step()
         with tf.device("/cpu:0"):
             saver = v1.train.Saver()
@@ -251,7 +249,6 @@ def run(item: GraphItem, init: str, feeds: Mapping[str, Any], last: Sequence[str
 @pytest.mark.parametrize("kind", [tf.half, tf.bfloat16, tf.float64])
 def test_floats_of_other_sizes(kind: Any) -> None:
     with tf.Graph().as_default() as graph:
-        set_up()
         with tf.device("/cpu:1"):
             start = np.linspace(0.1, 2, 7 * 131).reshape(7, 131)
             w = v1.get_variable("w", initializer=tf.constant(start, kind), use_resource=True)
@@ -269,7 +266,6 @@ def test_floats_of_other_sizes(kind: Any) -> None:
 def test_casts_on_the_server_cross_in_blocks() -> None:
     """Weights are sent as halves, and gradients come back as such."""
     with tf.Graph().as_default() as graph:
-        set_up()
         with tf.device("/job:ps/task:0"):
             w = v1.get_variable("w", [40, 30], initializer=v1.ones_initializer(), use_resource=True)
             half = tf.cast(w.value(), tf.half)
@@ -290,7 +286,6 @@ def test_casts_on_the_server_cross_in_blocks() -> None:
 def test_steps_written_out_by_hand_depend_block_by_block() -> None:
     """What waits for the whole update of a variable by a control edge waits for the same block alone."""
     with tf.Graph().as_default() as graph:
-        set_up()
         with tf.device("/cpu:1"):
             w = v1.get_variable("w", [20, 30], initializer=v1.ones_initializer(), use_resource=True)
         losses: list[Any] = []
@@ -314,7 +309,6 @@ def test_steps_written_out_by_hand_depend_block_by_block() -> None:
 def test_what_else_uses_variables() -> None:
     """Asking whether they are initialised, branches, functions, gathering: by blocks or whole."""
     with tf.Graph().as_default() as graph:
-        set_up()
         with tf.device("/cpu:1"):
             ones = {"initializer": v1.ones_initializer(), "use_resource": True}
             cut_one, gathered, called, in_branch = (

@@ -13,11 +13,6 @@ from tfwave.runtime.live.rows import first_rows
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.fixture
-def tf() -> Any:
-    return __import__("tensorflow")
-
-
 def test_ragged_and_sparse_tensors_hold_what_they_consist_of(tf: Any) -> None:
     ragged = tf.ragged.constant([[1, 2], [3]])  # 3 values of int32, and where 2 rows begin and end, of int64
     sparse = tf.sparse.from_dense(tf.eye(2))  # 2 values of float32, their 2 pairs of indices, and the shape

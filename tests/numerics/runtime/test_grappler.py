@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.corpus import places
 from tests.numerics.runtime.gates import PREFIX, Failing, Gates, Interrupted
 from tfwave.errors import EnforcerError, EnvironmentUnsupported, PassError
 from tfwave.graph.item import GraphItem
@@ -27,11 +26,6 @@ v1 = tf.compat.v1
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
 STEPS = 4
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _devices() -> None:
-    places.set_up()
 
 
 @dataclass(frozen=True)

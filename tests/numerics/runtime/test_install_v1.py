@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.corpus import places
 from tests.numerics.runtime.gates import PREFIX, DropTanh, Failing, Gates, MoveTanh, SwapInputs
 from tfwave.errors import EnforcerError, GraphError
 from tfwave.passes.pipeline import Pipeline
@@ -15,11 +14,6 @@ from tfwave.runtime.live.install import install
 v1 = tf.compat.v1
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
 STEPS = 4
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _devices() -> None:
-    places.set_up()
 
 
 class Job:

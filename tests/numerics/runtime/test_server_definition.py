@@ -10,11 +10,6 @@ from tfwave.runtime.server import _definition
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.fixture
-def tf() -> Any:
-    return __import__("tensorflow")
-
-
 def test_a_cluster_is_a_mapping_or_what_a_resolver_gives(tf: Any) -> None:
     cluster = {"ps": ["a:1"], "worker": {0: "b:2", 3: "c:4"}}
     spec = tf.train.ClusterSpec(cluster)

@@ -44,11 +44,6 @@ HOLD, GATE = "/ack_hold_0", "/ack_gate_0"
 FOLDED = "folded_by_grappler"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _devices() -> None:
-    places.set_up()
-
-
 @dataclass(frozen=True)
 class Run:
     """What a job computed, bit by bit, and the graphs that TensorFlow ran for its step."""

@@ -11,11 +11,6 @@ from tfwave.runtime.unroll import unrolled
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.fixture
-def tf() -> Any:
-    return __import__("tensorflow")
-
-
 def nothing(_: Any) -> None:
     """Nobody wants to know of traces."""
 

@@ -1,6 +1,6 @@
 """Keras 3 models that train in waves compute what Wavelet's equations say."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -15,7 +15,6 @@ from tests.numerics.waves.keras_waves import (
     attention,
     dataset,
     dense,
-    in_doubles,
     mixed,
     recurrent,
     sequences,
@@ -26,15 +25,9 @@ from tests.numerics.waves.waves import WIDTHS, Replica, Values, batches, gradien
 from tfwave.keras import TickTockCallback
 from tfwave.keras.ready import make_variables
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("doubles")]
 
 EPOCHS = 3
-
-
-@pytest.fixture(autouse=True)
-def doubles() -> Iterator[None]:
-    with in_doubles():
-        yield
 
 
 def distance(found: Values, wanted: Values) -> float:

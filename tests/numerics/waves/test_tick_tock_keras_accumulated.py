@@ -1,19 +1,19 @@
 """Keras 3 models whose optimizer accumulates gradients, in waves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
-from tests.numerics.waves.keras_waves import dataset, dense, in_doubles, weights_of
+from tests.numerics.waves.keras_waves import dataset, dense, weights_of
 from tests.numerics.waves.test_tick_tock_keras import distance
 from tests.numerics.waves.waves import RATE, Replica, Values, batches, gradient_of, mean
 from tfwave.errors import PassError
 from tfwave.keras import TickTockCallback
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("doubles")]
 
 EPOCHS = 3
 OPTIMIZERS: dict[str, Callable[..., Any]] = {
@@ -21,12 +21,6 @@ OPTIMIZERS: dict[str, Callable[..., Any]] = {
     "adam": lambda **k: keras.optimizers.Adam(0.01, global_clipnorm=0.5, **k),
     "adamw": lambda **k: keras.optimizers.AdamW(0.01, **k),
 }
-
-
-@pytest.fixture(autouse=True)
-def doubles() -> Iterator[None]:
-    with in_doubles():
-        yield
 
 
 def trained(optimizer: Any, waves: int, together: int, count: int, average: str = "batch") -> Any:

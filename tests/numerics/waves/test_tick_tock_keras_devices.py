@@ -1,6 +1,6 @@
 """Keras 3 models whose layers are given devices train in waves as on one large batch."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -9,22 +9,15 @@ import pytest
 import tensorflow as tf
 
 from tests.numerics.replicas import mirrored
-from tests.numerics.waves.keras_waves import in_doubles
 from tfwave.errors import TfwaveError
 from tfwave.keras import TickTockCallback
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("doubles")]
 
 EPOCHS = 2
 layers, optimizers = keras.layers, keras.optimizers
 TWO = {"front": "CPU:1", "back": "CPU:0"}
 """Not in the order of their names, which would be found without any data."""
-
-
-@pytest.fixture(autouse=True)
-def doubles() -> Iterator[None]:
-    with in_doubles():
-        yield
 
 
 def inputs(*shape: int) -> Any:

@@ -1,6 +1,5 @@
 """Keras's own `fit` under a MirroredStrategy, in waves: as one device computes it of the same batches."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from tests.numerics.replicas import mirrored
 from tests.numerics.waves.keras_waves import (
     dataset,
     dense,
-    in_doubles,
     mixed,
     sequences,
     weights_of,
@@ -22,15 +20,9 @@ from tests.numerics.waves.waves import batches
 from tfwave.errors import TfwaveError
 from tfwave.keras import TickTockCallback
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("doubles")]
 
 EPOCHS = 2
-
-
-@pytest.fixture(autouse=True)
-def doubles() -> Iterator[None]:
-    with in_doubles():
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Gradients of single rows in waves: averaged with the wave before, across devices, of any number, in halves."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,6 @@ import tf_keras
 from grappler_passes.tick_tock import TickTock
 from grappler_passes.tick_tock_partitions import TickTockPartitions
 from tests.numerics.training_graphs import Training
-from tests.numerics.waves.keras_update_steps import all_in_doubles
 from tests.numerics.waves.test_wave_updates import check_equal
 from tests.numerics.waves.update_steps import (
     EPSILON,
@@ -38,12 +36,6 @@ from tfwave.runtime.waves.state import WaveState
 from tfwave.runtime.waves.step import TracedStep, trace_step
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def doubles() -> Iterator[None]:
-    with all_in_doubles():
-        yield
 
 
 def run(training: Training, graph: GraphItem, *, grappler: bool) -> list[Values]:
@@ -127,7 +119,7 @@ def constants(pair: Any) -> list[tuple[Any, ...]]:
     return [tuple(map(tf.constant, half)) for half in pair]
 
 
-def test_batches_of_any_size_have_rows_of_any_number(doubles: None) -> None:
+def test_batches_of_any_size_have_rows_of_any_number(all_doubles: None) -> None:
     rows, whole = (Trained(tf_keras, tf_keras.optimizers.Adagrad(RATE)) for _ in range(2))
     functions = [rows.waves(None, "wave"), whole.waves(None, "wave", dense=True)]
     for size, (first, second) in zip((6, 2, 4), batches("embedding", 3), strict=True):
@@ -137,7 +129,9 @@ def test_batches_of_any_size_have_rows_of_any_number(doubles: None) -> None:
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_gradients_of_half_floats_are_averaged_as_they_are_in_one_step(policy: str, doubles: None) -> None:
+def test_gradients_of_half_floats_are_averaged_as_they_are_in_one_step(
+    policy: str, all_doubles: None
+) -> None:
     """Bit for bit: their average is one of weights, in whole floats."""
     policies = [keras.DTypePolicy(policy) for _ in range(2)]
     waves, single = (Trained(keras, keras.optimizers.Adam(RATE, epsilon=EPSILON), p) for p in policies)
@@ -166,7 +160,9 @@ OF_BRANCHES = {
 
 
 @pytest.mark.parametrize("case", OF_BRANCHES)
-def test_whole_gradients_are_averaged_in_branches_and_rows_refused_by_name(case: str, doubles: None) -> None:
+def test_whole_gradients_are_averaged_in_branches_and_rows_refused_by_name(
+    case: str, all_doubles: None
+) -> None:
     with pytest.raises(PassError, match=r"node '.*cond' \(If\) .* make those of single rows dense"):
         Trained(keras, OF_BRANCHES[case]()).waves(HALF, "batch")
     waves, whole = (Trained(keras, OF_BRANCHES[case]()) for _ in range(2))
@@ -182,7 +178,7 @@ def test_whole_gradients_are_averaged_in_branches_and_rows_refused_by_name(case:
         assert float(waves.optimizer.dynamic_scale) == 2.0**125
 
 
-def test_a_step_that_xla_compiles_is_refused_by_name(doubles: None) -> None:
+def test_a_step_that_xla_compiles_is_refused_by_name(all_doubles: None) -> None:
     trained = Trained(keras, keras.optimizers.SGD(RATE))
     with pytest.raises(EnforcerError, match="XLA is to compile the step 'step'"):
         trained.waves(HALF, "batch", jit_compile=True)

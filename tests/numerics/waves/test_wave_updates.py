@@ -1,17 +1,15 @@
 """Two waves are one large batch, in every weight and slot, or are refused by name: there is no third outcome."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 from tests.numerics.corpus.sample import Array
 from tests.numerics.waves import keras_update_steps, update_steps
-from tests.numerics.waves.keras_update_steps import all_in_doubles, keras_values
+from tests.numerics.waves.keras_update_steps import keras_values
 from tests.numerics.waves.update_steps import Values, v1_values
 from tfwave.errors import PassError
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300), pytest.mark.usefixtures("all_doubles")]
 
 ROWS = "embedding"
 """The layer whose gradient is single rows, with which each optimizer is tried."""
@@ -19,12 +17,6 @@ REFUSED = ("descent", "unique words")
 """What updates single rows that are unique in each wave, and does not make them so again; no other is refused."""
 THOROUGH = ("descent", "adam")
 """The optimizers with which each layer is trained; the others train some."""
-
-
-@pytest.fixture(autouse=True)
-def doubles() -> Iterator[None]:
-    with all_in_doubles():
-        yield
 
 
 def check_equal(found: Values, wanted: Values) -> None:

@@ -13,7 +13,7 @@ from tests.bundles import SERVER, small_bundle
 from tests.graphs import WORKER
 from tests.memory_steps import Step, bundle_of
 from tests.memory_steps import graph as one_task
-from tests.unit.conftest import Command, Ran
+from tests.unit.conftest import Command, Ran, refused
 from tfwave.bundle.bundle import save_bundle
 from tfwave.cli.commands import COMMANDS, Imported
 from tfwave.demo import model as demo_model
@@ -31,14 +31,6 @@ def costs(tmp_path: Path) -> Path:
     document = {"ops": {"a": 2, "b": 1, "grad": 1}, "transfers": {"recv1": 3, "recv2": 1, "recv3": 1}}
     file.write_text(json.dumps(document))
     return file
-
-
-def refused(ran: Ran, *says: str) -> None:
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("tfwave: error: ")
-    assert ran.err.count("\n") == 1
-    for text in says:
-        assert text in ran.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)

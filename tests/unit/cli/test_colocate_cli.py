@@ -7,7 +7,7 @@ import pytest
 
 from tests.grouped import limit_for
 from tests.memory_steps import Step, bundle_of, counted, graph
-from tests.unit.conftest import Command
+from tests.unit.conftest import Command, refused
 from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.memory.slots import room
 
@@ -137,11 +137,7 @@ def test_what_it_cannot_do_is_refused_in_one_line(tfwave: Command, captured: Pat
         ((captured, "--memory", "8MB", "--plot", tmp_path / "m.html"), "must end in .png or .svg"),
         ((captured, "--memory", "8MB", "--device", "/x"), "'/x', but of"),
     ):
-        ran = tfwave("colocate", *arguments)
-        assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith("tfwave: error: ")
-        assert ran.err.count("\n") == 1
-        assert says in ran.err
+        refused(tfwave("colocate", *arguments), says)
     assert tfwave("colocate", captured).code == 2
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.memory_steps import Step, bundle_of, declare, graph
-from tests.unit.conftest import Command
+from tests.unit.conftest import Command, refused
 from tfwave.bundle.bundle import Bundle, load_bundle, save_bundle
 from tfwave.errors import BundleError
 from tfwave.offload.batch import largest_batch
@@ -176,10 +176,7 @@ def test_what_it_cannot_plan_is_refused_in_one_line(
         (tmp_path / "still", "its backward pass is not found"),
         (tmp_path / "gone", "is not a capture bundle"),
     ):
-        ran = tfwave("fit", place, "--memory", "1MiB")
-        assert (ran.code, ran.out) == (2, "")
-        assert says in ran.err
-        assert ran.err.count("\n") == 1
+        refused(tfwave("fit", place, "--memory", "1MiB"), says)
     assert "no size of a memory" in tfwave("fit", captured, "--memory", "much").err
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.memory_steps import DEVICE, Step, bundle_of, declare, graph
-from tests.unit.conftest import Command
+from tests.unit.conftest import Command, refused
 from tfwave.bundle.bundle import save_bundle
 from tfwave.plan.io import load_plan
 
@@ -109,10 +109,7 @@ def test_a_plot_without_matplotlib_names_the_extra(
         return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    ran = tfwave("memory", captured, "--plot", tmp_path / "m.png")
-    assert (ran.code, ran.out) == (2, "")
-    assert "'tfwave[plot]'" in ran.err
-    assert ran.err.count("\n") == 1
+    refused(tfwave("memory", captured, "--plot", tmp_path / "m.png"), "'tfwave[plot]'")
     assert not (tmp_path / "m.png").exists()
 
 
@@ -125,11 +122,7 @@ def test_what_it_cannot_do_is_refused_in_one_line(
         ((captured, "--device", "/x"), "'/x', but of"),
         ((captured, "--plot", tmp_path / "m.html"), "must end in .png or .svg"),
     ):
-        ran = tfwave("memory", *arguments)
-        assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith("tfwave: error: ")
-        assert ran.err.count("\n") == 1
-        assert says in ran.err
+        refused(tfwave("memory", *arguments), says)
     assert tfwave("memory", captured, "--top", 0).code == 2
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bundles import SERVER
 from tests.graphs import WORKER
-from tests.unit.conftest import Command
+from tests.unit.conftest import Command, refused
 from tfwave.whatif.timeline_file import load_timeline
 
 
@@ -115,11 +115,7 @@ def test_a_graph_needs_costs_and_has_no_error(tfwave: Command, graph: Path, cost
 def test_what_cannot_be_is_said_in_one_line(
     tfwave: Command, bundle: Path, arguments: list[str], says: str
 ) -> None:
-    ran = tfwave("simulate", bundle, *arguments)
-    assert (ran.code, ran.out) == (2, "")
-    assert says in ran.err
-    assert ran.err.startswith("tfwave: error: ")
-    assert ran.err.count("\n") == 1
+    refused(tfwave("simulate", bundle, *arguments), says)
 
 
 def test_other_inputs_are_refused(

@@ -9,7 +9,7 @@ import pytest
 
 from grappler_passes.tick_tock import TickTock
 from tests.memory_steps import DEVICE, Step, bundle_of, counted, graph
-from tests.unit.conftest import Command
+from tests.unit.conftest import Command, refused
 from tests.unit.waves.test_wave_fit import chain_item
 from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.graph.load import load_graph
@@ -248,11 +248,7 @@ def test_what_it_cannot_do_is_refused_in_one_line(
         ((captured, "--compute-share", 2), "give a share in (0, 1]"),
         ((captured, "--sync-ms", -1), "the exchange of gradients"),
     ):
-        ran = tfwave("waves", *arguments, "--memory", "1GB")
-        assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith("tfwave: error: ")
-        assert ran.err.count("\n") == 1
-        assert says in ran.err
+        refused(tfwave("waves", *arguments, "--memory", "1GB"), says)
     assert tfwave("waves", captured, "--memory", "some").code == 2
     assert tfwave("waves", captured, "--memory", "1GB", "--pace", "fast").code == 2
 

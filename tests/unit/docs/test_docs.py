@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.pages import DOCS, text_of
+from tests.pages import DOCS, ROOT, text_of
 from tfwave.cli.commands import Imported
 from tfwave.distribute.figures import Figures
 from tfwave.passes.catalogue import catalogue_page
@@ -29,6 +29,13 @@ def test_the_page_on_own_passes_runs() -> None:
     )
     assert failed == 0
     assert tried > 10
+
+
+def test_each_room_says_what_it_is_for_and_stands_on_the_page_on_design() -> None:
+    house, page = ROOT / "tfwave", text_of(DOCS / "design.md")
+    for room in (path.parent for path in house.rglob("__init__.py")):
+        assert text_of(room / "__init__.py").startswith('"""'), room
+        assert room == house or room.parent != house or f"`{room.name}`" in page, room
 
 
 def test_the_page_on_metrics_has_those_of_a_server() -> None:

@@ -86,6 +86,30 @@ def test_what_steps_that_overlap_gave_is_what_was_recorded(
     assert told in words(page)
 
 
+def test_what_the_readme_says_it_gave_is_what_was_recorded() -> None:
+    (eight, sixteen), keras = recorded("strategy")[0]["result"]["results"], modes_of("keras_fit")
+    tables, largest = modes_of("embedding"), [run["result"] for run in recorded("largest_batch")]
+    plain, fitted = (
+        next(found for found in largest if (found["model"], found["way"]) == ("resnet", way))
+        for way in ("plain", "both")
+    )
+    sooner = [run["result"]["gains"]["sooner_than_stock"] for run in recorded("stragglers")]
+    readme = text_of(ROOT / "README.md")
+    for told in (
+        f"{median(eight['modes']['stock'])} ms a step | {median(sixteen['modes']['overlapped'])} ms |",
+        f"{median(keras['stock'])} ms a step | {median(keras['overlapped'])} ms |",
+        f"{median(tables['stock'])} ms a step | {median(tables['staged'])} ms |",
+        f"| {plain['batch']} | {fitted['batch']}, at {fitted['seconds_each'] / plain['seconds_each']:.2f} x",
+        f"{min(sooner):.1f} to {max(sooner):.1f} times sooner",
+    ):
+        assert told in readme
+
+
+def modes_of(name: str) -> dict[str, Any]:
+    """Of the first run."""
+    return recorded(name)[0]["result"]["modes"]
+
+
 def words(page: str) -> str:
     """A tutorial's, with single spaces between them."""
     return " ".join(text_of(DOCS / "tutorial" / f"{page}.md").split())

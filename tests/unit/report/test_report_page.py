@@ -12,7 +12,7 @@ import pytest
 
 import tfwave.report.page
 from tests.bundles import small_bundle
-from tests.unit.conftest import Command
+from tests.unit.conftest import Command, refused
 from tests.unit.reports import HURTFUL, PULLS, run_on_disk, with_ops
 from tfwave.bundle.bundle import save_bundle
 from tfwave.plan.io import load_plan, save_plan
@@ -182,11 +182,7 @@ def test_the_command_refuses_in_one_line(tfwave: Command, tmp_path: Path) -> Non
         ((tmp_path / "gone",), "cannot read plan"),
         ((tmp_path,), "is not a run"),
     ):
-        ran = tfwave("report", *arguments)
-        assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith("tfwave: error: ")
-        assert ran.err.count("\n") == 1
-        assert says in ran.err
+        refused(tfwave("report", *arguments), says)
     assert tfwave("report").code == 2
     assert "Examples" in tfwave("report", "--help").out
 

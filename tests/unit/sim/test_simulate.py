@@ -230,24 +230,6 @@ def test_costs_that_are_missing_or_none() -> None:
         Cluster(threads=0)
 
 
-def test_shares_of_a_timeline() -> None:
-    view, transfers = step()
-    timeline = simulate(view, transfers, COSTS, Cluster(device_threads={WORKER: 2}), [])
-    assert timeline.makespan_seconds == 15
-    busy = {WORKER: 6 / 30, SERVER: 1 / 15, str(PULL): 6 / 15, str(PUSH): 5 / 15}
-    assert timeline.busy_share == pytest.approx(busy)
-    assert Timeline((), 0.0, {"x": 1}).busy_share == {"x": 0.0}
-
-
-def test_latency_alone_keeps_no_channel_busy() -> None:
-    channel = str(PULL)
-    intervals = (
-        Interval(0, 2, channel, "edge_1_v1", "transfer"),
-        Interval(1, 3, channel, "edge_2_dummy", "control"),
-    )
-    assert Timeline(intervals, 4.0, {channel: 1}).busy_share == {channel: 0.5}
-
-
 def test_a_loop_waits_for_what_enters_it_and_not_for_what_comes_back() -> None:
     build = Builder()
     build.const(WORKER, "c")

@@ -1,0 +1,1 @@
+"""TensorFlow's pruning, placement and cut of a graph, without TensorFlow."""

@@ -35,9 +35,14 @@ class Node:
         return sum(self._bytes(tensor) for tensor in self.call.outputs)
 
     @property
+    def weights(self) -> list[Any]:
+        """What is trained."""
+        return getattr(self.layer, "trainable_variables", [])
+
+    @property
     def weight_bytes(self) -> float:
         """Of what is trained."""
-        return sum(math.prod(weight.shape) * _bytes_of(weight.dtype) for weight in _weights(self.layer))
+        return sum(math.prod(weight.shape) * _bytes_of(weight.dtype) for weight in self.weights)
 
     def _bytes(self, tensor: Any) -> float:
         if None in tensor.shape[1:]:
@@ -81,10 +86,6 @@ def _calls(functional: Any) -> Iterator[Any]:
     depths: dict[int, list[Any]] = functional._nodes_by_depth
     for depth in sorted(depths, reverse=True):
         yield from (call for call in depths[depth] if call.operation)
-
-
-def _weights(layer: Any) -> list[Any]:
-    return getattr(layer, "trainable_variables", [])
 
 
 def _bytes_of(dtype: str) -> int:

@@ -68,7 +68,7 @@ def _least(node: Node, batch: int, repeats: int) -> float:
 def _step(tensorflow: Any, node: Node) -> Callable[..., Any]:
     """The layer's forward and backward pass."""
     symbols = [id(tensor) for tensor in node.call.input_tensors]
-    weights = [weight.value for weight in getattr(node.layer, "trainable_variables", [])]
+    weights = [weight.value for weight in node.weights]
     training = {"training": True} if getattr(node.layer, "_call_has_training_arg", False) else {}
 
     def step(*inputs: Any) -> Any:

@@ -1,1 +1,1 @@
-"""The memory pool that the streams of one device share (Waterwave, Sec. 4.2), as an exact model."""
+"""Pools of memory, by a model: that which streams share (Waterwave, Sec. 4.2), and where a step's bytes lie."""

@@ -16,7 +16,7 @@ def step_figure(memory: StepMemory, marks: Mapping[str, float] | None = None) ->
     """
     figure = new_figure()
     axes = figure.subplots()
-    points = [*memory.curve, (memory.seconds, memory.curve[-1][1])]
+    points = memory.curve_to_end
     milliseconds = [seconds * 1e3 for seconds, _ in points]
     mebibytes = [held / MEBIBYTE for _, held in points]
     resident, average = memory.profile.resident / MEBIBYTE, memory.average / MEBIBYTE

@@ -156,11 +156,10 @@ def step_view(memory: StepMemory, title: str, limit: int | None, marks: Sequence
                 ops[tensor.read].node,
             )
         )
-    points = [*memory.curve, (memory.seconds, memory.curve[-1][1])]
     return View(
         title,
         "ms",
-        thinned([(_ms(at), held) for at, held in points]),
+        thinned([(_ms(at), held) for at, held in memory.curve_to_end]),
         memory.profile.resident,
         _largest(bands),
         limit,

@@ -8,7 +8,7 @@ from math import comb
 from tfwave.graph.names import short_channel
 from tfwave.plan.discipline import Discipline
 from tfwave.plan.plan import Plan
-from tfwave.report.conformance import Conformance, HandOff, conformance, inversions, out_of_turn
+from tfwave.report.conformance import Conformance, HandOff, by_channel, conformance, inversions, out_of_turn
 from tfwave.report.page.facts import Section, Table
 from tfwave.report.page.given import ORDERED, Given
 
@@ -87,10 +87,7 @@ def said_of(ordered: Conformance) -> str:
 
 def _steps(mode: str, log: Iterable[HandOff]) -> list[_Step]:
     """Each step of each channel; by channel, then as they began."""
-    channels: dict[str, list[HandOff]] = defaultdict(list)
-    for hand_off in log:
-        channels[hand_off.channel].append(hand_off)
-    return [step for channel in sorted(channels) for step in _of_channel(mode, channels[channel])]
+    return [step for own in by_channel(log).values() for step in _of_channel(mode, own)]
 
 
 def _of_channel(mode: str, log: Sequence[HandOff]) -> Iterator[_Step]:

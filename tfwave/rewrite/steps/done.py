@@ -14,14 +14,14 @@ def done_name(call: str) -> str:
     return f"{SCOPE}/done/{call}"
 
 
-def done_of(call: int, step: Step, item: GraphItem) -> NodeDef:
+def done_of(call: int, step: Step, item: GraphItem, table: OpTable) -> NodeDef:
     """A node that comes after all that a step runs of a call: it takes of the call what the step does.
 
     A control edge from a branch, or from a call, comes after what its functions say must run. Those of a graph of
     TensorFlow 1 say nothing: there each node runs for the sake of what is taken. Grappler leaves the node as it is.
     """
     node = step.view.nodes[call]
-    kinds = OpTable.of(item.graph).output_types(node)
+    kinds = table.output_types(node)
     used = _used(call, step, item) or {TensorName(node.name, CONTROL_PORT)}
     ports = [port for port, kind in enumerate(kinds) if (node.name, port) in used and kind != DT_RESOURCE]
     made = NodeDef(name=done_name(node.name), op="IdentityN" if ports else "NoOp", device=node.device)

@@ -49,11 +49,6 @@ class AllReduce:
     before: int
     devices: tuple[int, ...]
 
-    @property
-    def spare_cycles(self) -> int:
-        """How many cycles pass from when it can start until it must be done."""
-        return self.before - self.after - 1
-
 
 @dataclass(frozen=True)
 class CycleTable:
@@ -68,11 +63,6 @@ class CycleTable:
     def cycles(self) -> int:
         """Of an iteration: each partition forward, then backward."""
         return 2 * self.partitions
-
-    @property
-    def busy_share(self) -> float:
-        """The share of all devices' cycles in which they run something."""
-        return len(self.works) / (self.cycles * self.partitions)
 
     def on(self, device: int) -> tuple[Work, ...]:
         """What a device runs, in its order."""

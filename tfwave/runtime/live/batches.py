@@ -55,11 +55,6 @@ def bytes_of(batch: tuple[Any, ...]) -> int:
     return sum(map(_bytes, _tensorflow().nest.flatten(batch, expand_composites=True)))
 
 
-def captured_bytes(function: Any, batch: tuple[Any, ...]) -> int:
-    """What the trace of a `tf.function` for a batch reads from outside: variables, those of optimizers too."""
-    return sum(_captured_bytes(function.get_concrete_function(*batch)))
-
-
 def input_bytes(concrete: Any) -> list[int]:
     """What a trace is given, by the place among its arguments: the value of a variable, or a tensor of known shape.
 

@@ -30,8 +30,7 @@ class StepAlone:
     @property
     def copied_bytes(self) -> int:
         """What the variables hold that it has for itself, once it has run: before, they share their values."""
-        copies = [variable for of_wave in self._copies.trackable.further for variable in of_wave]
-        return sum(copy.shape.num_elements() * copy.dtype.size for copy in copies)
+        return sum(self._copies.copies)
 
     def __call__(self, args: Any, carried: Sequence[Any] = ()) -> None:
         """Run it, as `TracedStep`; what it gives is dropped.

@@ -109,6 +109,13 @@ class WaveState:
         for (number, _), variable in self._made.items():
             variable.assign(_read(self._handles[number]))
 
+    def after_plain_steps(self, average: str) -> None:
+        """Wave 0 has gone on alone: the others follow (``"batch"``), or all begin anew (``"wave"``)."""
+        if average == "batch":
+            self.follow()
+        else:
+            self.begin_anew()
+
     def _number(self, handle: Any) -> int:
         for number, known in enumerate(self._handles):
             if known is handle:
