@@ -5,7 +5,7 @@ optimizer makes one sum of a chain of sums, and takes common factors out. They d
 what lies between the nodes, and where none of them has a control edge.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tfwave.graph.names import parse_input
 from tfwave.graph.view import GraphView
@@ -18,6 +18,15 @@ _PRODUCTS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul", "BatchMatMul
 _JOINED = frozenset((*_NORMS, *_SUMS, *_FACTORS, *_ACTIVATIONS))
 _BEGINS = _JOINED.union(_PRODUCTS)
 _PADDED = ("Pad", "Conv2D")
+_REPLACED = ("Pow",)
+"""What it computes otherwise by itself: a square or a cube by products."""
+
+
+def in_kernels(view: GraphView, ends: Sequence[int]) -> set[int]:
+    """The nodes that TensorFlow may compute otherwise where no control edge is on them, alone or with others."""
+    joined = {node for node, end in enumerate(ends) if node != end}
+    replaced = (node for node, op in enumerate(view.ops) if op in _REPLACED)
+    return joined.union((ends[node] for node in joined), replaced)
 
 
 def kernel_ends(view: GraphView) -> list[int]:
