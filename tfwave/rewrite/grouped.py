@@ -1,6 +1,6 @@
 """Nodes in groups that follow each other: which of them wait at a barrier, and which are waited for."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 from tfwave.errors import GraphError
 from tfwave.graph.flow_regions import flow_regions, is_entry
@@ -41,8 +41,12 @@ class GroupedNodes:
         return cls(view, _numbers(view, groups, regions), regions)
 
     @classmethod
-    def of_kernels(cls, view: GraphView, groups: Sequence[Sequence[str]]) -> "GroupedNodes":
+    def of_kernels(
+        cls, view: GraphView, groups: Sequence[Sequence[str]], needed: Container[int]
+    ) -> "GroupedNodes":
         """What TensorFlow may compute in one kernel is whole, too: in the later group, with all that waits for it.
+
+        `needed` are the nodes that the step runs.
 
         Raises:
             GraphError: as `of_regions`, or a node waits for one of a later group; names both groups.
@@ -55,12 +59,14 @@ class GroupedNodes:
                     f"counter_barrier: node '{view.names[region]}' of group {numbers[region]} waits for nodes of "
                     f"group {number}: order the groups as the graph does"
                 )
-        return cls.settled(view, groups)
+        return cls.settled(view, groups, needed)
 
     @classmethod
-    def settled(cls, view: GraphView, groups: Sequence[Sequence[str]]) -> "GroupedNodes":
+    def settled(
+        cls, view: GraphView, groups: Sequence[Sequence[str]], needed: Container[int]
+    ) -> "GroupedNodes":
         """As `of_kernels`; a node that waits for one of a later group goes there."""
-        ends, regions = kernel_ends(view), flow_regions(view)
+        ends, regions = kernel_ends(view, needed), flow_regions(view)
         units = [regions[end] for end in ends]
         index = {name: node for node, name in enumerate(view.names)}
         numbers: dict[int, int] = {}

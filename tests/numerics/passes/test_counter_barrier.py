@@ -17,6 +17,7 @@ def functions_of_one_tensor() -> bytes:
     with tf.Graph().as_default() as graph:
         x = tf.abs(v1.placeholder(tf.float32, [17, 9], name="x"), name="given")
         tf.multiply(x, tf.sigmoid(x, name="sigmoid"), name="swish")
+        tf.reduce_max(graph.get_tensor_by_name("sigmoid:0"), name="not_run")
         tf.multiply(x, tf.tanh(tf.nn.softplus(x, name="softplus"), name="tanh"), name="mish")
         tf.pow(x, 3.0, name="cube")
     return graph.as_graph_def().SerializeToString()
