@@ -2,13 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from tfwave.errors import GraphError, PassError
 from tfwave.graph.access import Resource
 from tfwave.graph.marks import BARRIER_OP, added_by
+from tfwave.graph.reach import upstream_of
 from tfwave.graph.rewriter import GraphRewriter
+from tfwave.graph.step import needed_of
 from tfwave.graph.view import GraphView
 from tfwave.passes.base import GraphPass
 from tfwave.plan.groups import Groups
@@ -94,12 +96,12 @@ class CounterBarrier(GraphPass):
         for name in (name for group in self.groups for name in group):
             if name not in there:
                 raise GraphError(f"counter_barrier: the graph has no node '{name}'")
-        self._grouped(view, self.groups)
+        self._grouped(view, self.groups, range(len(view)))
 
     def run(self, graph: GraphRewriter) -> None:
         """Put one barrier between each two groups, and for a job one before the first."""
         groups = self.groups if self._slots is None else slots_of(self._slots, graph.view)
-        nodes = self._grouped(graph.view, groups)
+        nodes = self._grouped(graph.view, groups, _needed(graph, groups))
         _check_meetings(graph, nodes)
         edges = BarrierEdges(graph, nodes)
         first = 0 if self.job else 1
@@ -114,13 +116,15 @@ class CounterBarrier(GraphPass):
         if not before:
             graph.remark("the plan has all that runs in one slot, so that there is nothing to part")
 
-    def _grouped(self, view: GraphView, groups: Sequence[Sequence[str]]) -> GroupedNodes:
+    def _grouped(
+        self, view: GraphView, groups: Sequence[Sequence[str]], needed: Container[int]
+    ) -> GroupedNodes:
         """The barriers of a job come behind TensorFlow's optimizer, which has made its kernels."""
         if self.job:
             return GroupedNodes.of_regions(view, groups)
         if self._slots is not None or self._barrier(groups, 0) in view.names:
-            return GroupedNodes.settled(view, groups)
-        return GroupedNodes.of_kernels(view, groups)
+            return GroupedNodes.settled(view, groups, needed)
+        return GroupedNodes.of_kernels(view, groups, needed)
 
     def _barrier(self, groups: Sequence[Sequence[str]], number: int) -> str:
         """Its name tells the barriers of one pass from those of another."""
@@ -138,6 +142,14 @@ class CounterBarrier(GraphPass):
         attrs = {"job": AttrValue(s=self.job.encode()), "group": AttrValue(i=group)}
         device = graph.node(self.groups[group][0]).device
         graph.add_node(name, BARRIER_OP, waits, device=device, attrs=attrs)
+
+
+def _needed(graph: GraphRewriter, groups: Sequence[Sequence[str]]) -> frozenset[int]:
+    """The nodes that the step runs: who runs one of the last group, runs all groups before."""
+    view = graph.view
+    before = {name for group in groups[:-1] for name in group}
+    of_groups = [node for node, name in enumerate(view.names) if name in before]
+    return needed_of(graph.item, view) | upstream_of(view, of_groups)
 
 
 def _check_meetings(graph: GraphRewriter, nodes: GroupedNodes) -> None:

@@ -11,6 +11,7 @@ from tfwave.keras.data import Source
 from tfwave.keras.flight import Flight
 from tfwave.keras.metrics import Logs, MetricTotals
 from tfwave.keras.ready import optimizers_of
+from tfwave.runtime.unroll import names_of
 
 
 class StepFunctions:
@@ -66,8 +67,9 @@ class StepFunctions:
     def _on_replica(self, batches: Sequence[Any]) -> Sequence[Any]:
         tensorflow: Any = __import__("tensorflow")
         state = [tensorflow.zeros(v.shape, v.dtype) for v in self._variables]
-        for batch in batches:
-            state = self._one(batch, state)
+        for number, batch in enumerate(batches):
+            with names_of(number):
+                state = self._one(batch, state)
         return state
 
     def _one(self, batch: Any, state: Sequence[Any]) -> Sequence[Any]:

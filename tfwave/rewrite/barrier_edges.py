@@ -41,7 +41,8 @@ class BarrierEdges:
         source = parse_input(tensor)
         gate = f"{source.node}/gate_{source.port}/{barrier}"
         self._pass_on(gate, tensor, self._graph.node(name).device, barrier)
-        self._graph.redirect(name, position, gate)
+        for reader, at in self._reads_in_kernel(node, tensor):
+            self._graph.redirect(reader, at, gate)
 
     def end_of(self, node: int, barrier: str) -> str:
         """The name of what a barrier waits for, if it is to wait for a node."""
@@ -51,6 +52,17 @@ class BarrierEdges:
         end = f"{definition.name}/end/{barrier}"
         self._pass_on(end, definition.name, definition.device)
         return end
+
+    def _reads_in_kernel(self, node: int, tensor: str) -> list[tuple[str, int]]:
+        """The inputs by which a node, and others of its kernel, read a tensor: of two tensors it would be none."""
+        view, source = self._graph.view, parse_input(tensor)
+        readers = [
+            view.names[reader]
+            for reader in dict.fromkeys(view.fanouts[self._index[source.node]])
+            if self._nodes.are_one(node, reader)
+        ]
+        inputs = [(reader, at) for reader in readers for at in range(view.data_fanins[self._index[reader]])]
+        return [(name, at) for name, at in inputs if parse_input(self._graph.node(name).input[at]) == source]
 
     def _is_gated(self, tensor: str, barrier: str) -> bool:
         """Does an Identity that waits for the barrier stand on the way, or behind another pass's?"""

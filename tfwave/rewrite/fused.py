@@ -5,7 +5,7 @@ optimizer makes one sum of a chain of sums, and takes common factors out. They d
 what lies between the nodes, and where none of them has a control edge.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from tfwave.graph.names import parse_input
 from tfwave.graph.view import GraphView
@@ -18,27 +18,37 @@ _PRODUCTS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul", "BatchMatMul
 _JOINED = frozenset((*_NORMS, *_SUMS, *_FACTORS, *_ACTIVATIONS))
 _BEGINS = _JOINED.union(_PRODUCTS)
 _PADDED = ("Pad", "Conv2D")
+_REPLACED = ("Pow",)
+"""What it computes otherwise by itself: a square or a cube by products."""
 
 
-def kernel_ends(view: GraphView) -> list[int]:
+def in_kernels(view: GraphView, ends: Sequence[int]) -> set[int]:
+    """The nodes that TensorFlow may compute otherwise where no control edge is on them, alone or with others."""
+    joined = {node for node, end in enumerate(ends) if node != end}
+    replaced = (node for node, op in enumerate(view.ops) if op in _REPLACED)
+    return joined.union((ends[node] for node in joined), replaced)
+
+
+def kernel_ends(view: GraphView, needed: Container[int]) -> list[int]:
     """Per node: the last of those that TensorFlow may compute in one kernel with it; mostly itself.
 
-    A node goes on to the one that alone reads its first output, if the ops of both are such. A chain too long is
-    taken rather than one too short.
+    A node goes on to the one that alone reads its first output, if the ops of both are such. Of its readers count
+    those that the step runs, the `needed` ones: TensorFlow leaves out the others. A chain too long is taken rather
+    than one too short.
     """
     ends = list(range(len(view)))
     for node in reversed(view.topological_order):
-        for reader in _joined(view, node):
+        for reader in _joined(view, node, needed):
             ends[node] = ends[reader]
     return ends
 
 
-def _joined(view: GraphView, node: int) -> Iterator[int]:
+def _joined(view: GraphView, node: int, needed: Container[int]) -> Iterator[int]:
     """The node that alone reads the first output of another, if both may be one kernel."""
     op = view.ops[node]
     if op not in _BEGINS and op != _PADDED[0]:
         return
-    readers = {r for r in view.fanouts[node] if _reads(view, r, node)}
+    readers = {r for r in view.fanouts[node] if r in needed and _reads(view, r, node)}
     if len(readers) == 1:
         (reader,) = readers
         if (op in _BEGINS and view.ops[reader] in _JOINED) or (op, view.ops[reader]) == _PADDED:

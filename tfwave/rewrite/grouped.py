@@ -1,13 +1,13 @@
 """Nodes in groups that follow each other: which of them wait at a barrier, and which are waited for."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 from tfwave.errors import GraphError
 from tfwave.graph.flow_regions import flow_regions, is_entry
 from tfwave.graph.partition.colocate import PINNED_OPS
 from tfwave.graph.reach import in_control_flow, reached
 from tfwave.graph.view import GraphView
-from tfwave.rewrite.fused import kernel_ends
+from tfwave.rewrite.fused import in_kernels, kernel_ends
 
 
 class GroupedNodes:
@@ -18,6 +18,7 @@ class GroupedNodes:
     ) -> None:
         """Group units by number; of each node `units` has its unit, and `kernels` are those to leave untouched."""
         self._view = view
+        self._units = units
         self._inside = in_control_flow(view)
         self._kernels = kernels
         # TensorFlow keeps no control edge of arguments and results: they are the signature of a partition
@@ -40,8 +41,12 @@ class GroupedNodes:
         return cls(view, _numbers(view, groups, regions), regions)
 
     @classmethod
-    def of_kernels(cls, view: GraphView, groups: Sequence[Sequence[str]]) -> "GroupedNodes":
+    def of_kernels(
+        cls, view: GraphView, groups: Sequence[Sequence[str]], needed: Container[int]
+    ) -> "GroupedNodes":
         """What TensorFlow may compute in one kernel is whole, too: in the later group, with all that waits for it.
+
+        `needed` are the nodes that the step runs.
 
         Raises:
             GraphError: as `of_regions`, or a node waits for one of a later group; names both groups.
@@ -54,19 +59,20 @@ class GroupedNodes:
                     f"counter_barrier: node '{view.names[region]}' of group {numbers[region]} waits for nodes of "
                     f"group {number}: order the groups as the graph does"
                 )
-        return cls.settled(view, groups)
+        return cls.settled(view, groups, needed)
 
     @classmethod
-    def settled(cls, view: GraphView, groups: Sequence[Sequence[str]]) -> "GroupedNodes":
+    def settled(
+        cls, view: GraphView, groups: Sequence[Sequence[str]], needed: Container[int]
+    ) -> "GroupedNodes":
         """As `of_kernels`; a node that waits for one of a later group goes there."""
-        ends, regions = kernel_ends(view), flow_regions(view)
+        ends, regions = kernel_ends(view, needed), flow_regions(view)
         units = [regions[end] for end in ends]
         index = {name: node for node, name in enumerate(view.names)}
         numbers: dict[int, int] = {}
         for number, group in enumerate(groups):
             numbers |= dict.fromkeys((units[index[name]] for name in group), number)
-        joined = {node for node, end in enumerate(ends) if node != end}
-        return cls(view, settled(view, numbers, units), units, joined.union(ends[node] for node in joined))
+        return cls(view, settled(view, numbers, units), units, in_kernels(view, ends))
 
     def roots(self, group: int) -> list[int]:
         """What waits for no other node of the group."""
@@ -87,6 +93,10 @@ class GroupedNodes:
     def in_kernel(self, node: int) -> bool:
         """May TensorFlow compute it in one kernel with others, if nothing but data leads to and from it?"""
         return node in self._kernels
+
+    def are_one(self, node: int, other: int) -> bool:
+        """Are both in one kernel, branch or loop?"""
+        return self._units[node] == self._units[other]
 
     def orders(self, first: int, second: int) -> bool:
         """Would barriers let `second` wait for `first`, which it does not wait for by itself?"""

@@ -3,6 +3,7 @@
 import inspect
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -52,8 +53,9 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
     def steps(*args: Any, **kwargs: Any) -> Any:
         told(tensorflow.compat.v1.get_default_graph())
         results: list[Any] = []
-        for _ in range(count):
-            results.append(tensorflow.nest.map_structure(valued, python(*args, **kwargs)))
+        for number in range(count):
+            with names_of(number):
+                results.append(tensorflow.nest.map_structure(valued, python(*args, **kwargs)))
         if count > 1:
             checked(tensorflow.compat.v1.get_default_graph())
         return tensorflow.nest.map_structure(stacked, *results)
@@ -63,6 +65,16 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
         # An input signature goes by the names of the parameters.
         steps.__signature__ = inspect.signature(python)
     return remade(step, steps)
+
+
+def names_of(step: int) -> AbstractContextManager[Any]:
+    """Inside the block ops have the names that the same ops of the first step have, behind the step's number.
+
+    TensorFlow's optimizer sorts the terms of a sum by their names. If these were numbered through all steps, the
+    ``MatMul_1`` and ``MatMul_2`` of the first would be ``MatMul_9`` and ``MatMul_10`` in a later one: another
+    order, and another rounding.
+    """
+    return import_module("tensorflow").name_scope(f"step_{step}") if step else nullcontext()
 
 
 def check_draws(graph: Any) -> None:

@@ -69,6 +69,32 @@ def test_a_step_a_call_gives_the_same_bits() -> None:
     assert_same(job, plain)
 
 
+def test_sums_of_many_terms_have_the_bits_of_single_steps() -> None:
+    """The gradient of what a step reads three times: TensorFlow's optimizer sorts the terms by their names."""
+
+    def trained(steps: int) -> list[bytes]:
+        draw = np.random.default_rng(3)
+        rows = tf.Variable(draw.normal(size=(17, 33)).astype("f"))
+        weight = tf.Variable(0.3 * draw.normal(size=(33, 33)).astype("f"))
+
+        def step(embedded: Any, batch: Any) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(embedded)
+                hidden = batch + embedded["rows"]
+                for _ in range(3):
+                    hidden = tf.tanh(hidden @ weight)
+                loss = tf.reduce_mean(hidden**2)
+            of_rows, of_weight = tape.gradient(loss, (embedded, weight))
+            weight.assign_sub(0.5 * of_weight)
+            return weight.value(), of_rows
+
+        given = tf.data.Dataset.from_tensors(({"rows": tf.range(17)}, tf.ones([17, 33]))).repeat(4)
+        calls = staged(step, {"rows": Table(rows, SGD(0.5))}, steps=steps).calls(given)
+        return [value.numpy().tobytes() for call in calls for value in call.function(*call.args)]
+
+    assert trained(4) == trained(1)
+
+
 @pytest.mark.parametrize(("steps", "old"), [(STEPS, 1), (5, 3), (STEPS, 2)])
 def test_stale_rows_are_so_many_updates_old(steps: int, old: int) -> None:
     """But those that a call begins with."""

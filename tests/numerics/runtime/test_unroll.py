@@ -139,6 +139,29 @@ def test_the_bits_are_those_of_one_step_after_the_other(tf: Any) -> None:
     assert len(set(one[0])) == 24
 
 
+def test_sums_of_many_terms_have_the_bits_of_single_steps(tf: Any) -> None:
+    """The gradient of what a step reads three times: TensorFlow's optimizer sorts the terms by their names."""
+
+    def trained(count: int) -> list[bytes]:
+        random = np.random.RandomState(3)
+        weight = tf.Variable(random.randn(33, 33).astype("f") * 0.3)
+        drawn = iter(tf.data.Dataset.from_tensor_slices(random.randn(4, 17, 33).astype("f")))
+
+        def step() -> Any:
+            values = hidden = next(drawn)
+            with tf.GradientTape() as tape:
+                for _ in range(3):
+                    hidden = tf.tanh(hidden @ weight + values)
+                loss = tf.reduce_mean(hidden**2)
+            weight.assign_sub(0.5 * tape.gradient(loss, weight))
+            return weight
+
+        function = unrolled(step, count, nothing)
+        return [weight.tobytes() for _ in range(4 // count) for weight in function().numpy()]
+
+    assert trained(4) == trained(1)
+
+
 @pytest.mark.parametrize("called", [False, True])
 def test_steps_that_would_draw_alike_are_refused(tf: Any, called: bool) -> None:
     def draw() -> Any:

@@ -39,7 +39,11 @@ def layer() -> GraphItem:
 
 def ends(item: GraphItem) -> dict[str, str]:
     view = GraphView.of(item.graph)
-    return {view.names[n]: view.names[end] for n, end in enumerate(kernel_ends(view)) if end != n}
+    return {
+        view.names[n]: view.names[end]
+        for n, end in enumerate(kernel_ends(view, range(len(view))))
+        if end != n
+    }
 
 
 def inputs(result: PassResult) -> dict[str, list[str]]:
@@ -88,6 +92,47 @@ def test_a_kernel_in_two_groups_goes_to_the_later_with_all_that_waits_for_it() -
     made = inputs(check_rewrite(CounterBarrier((("x", "early"), ("biased",))), item))
     (barrier,) = (name for name in made if name.startswith("tfwave/"))
     assert made[barrier] == ["^x"]
+
+
+def test_nodes_of_a_kernel_read_one_tensor_by_one_gate() -> None:
+    """``x * sigmoid(x)``: TensorFlow has a kernel for it, if both read the same."""
+    item = graph(("x", "Placeholder", ""), ("s", "Sigmoid", "x"), ("m", "Mul", "x s"), ("y", "Abs", "x"))
+    made = inputs(check_rewrite(CounterBarrier((("y",), ("s", "m"))), item))
+    (barrier,) = (name for name in made if name.startswith("tfwave/"))
+    gate = f"x/gate_0/{barrier}"
+    assert (made["s"], made["m"], made["y"]) == ([gate], [gate, "s"], ["x"])
+
+
+def test_readers_that_the_step_does_not_run_leave_a_kernel_whole() -> None:
+    """As a summary does, of what an activation alone reads in training."""
+    made = graph(
+        ("x", "Placeholder", ""),
+        ("s", "Sigmoid", "x"),
+        ("m", "Mul", "x s"),
+        ("seen", "Abs", "s"),
+        ("y", "Abs", "x"),
+    )
+    groups = ("y", "s"), ("m",)
+    for fetches, reader in ((["m"], "x/gate_0/"), (["m", "seen"], "x")):
+        found = inputs(CounterBarrier(groups)(GraphItem(made.graph, fetches=tuple(fetches))))
+        assert found["s"][0].startswith(reader)
+        assert len(found["s"]) == 1
+        assert ("^" in found["m"][-1]) == (reader == "x")
+
+
+def test_a_power_waits_by_what_it_reads() -> None:
+    """TensorFlow makes products of a square or a cube, and none where a control edge is on it."""
+    item = graph(
+        ("x", "Placeholder", ""),
+        ("two", "Const", ""),
+        ("p", "Pow", "x two"),
+        ("y", "Abs", "x"),
+        ("z", "Abs", "p"),
+    )
+    made = inputs(check_rewrite(CounterBarrier((("y",), ("p",), ("z",))), item))
+    first, second = sorted(name for name in made if name.startswith("tfwave/"))
+    assert made["p"] == [f"x/gate_0/{first}", "two"]
+    assert made[second] == [f"^p/end/{second}"]
 
 
 def test_barriers_of_two_passes_on_one_kernel() -> None:

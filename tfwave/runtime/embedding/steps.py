@@ -10,7 +10,7 @@ from tfwave.runtime.embedding.kept import KeptRows
 from tfwave.runtime.embedding.packed import unpacked
 from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST, RowSets
 from tfwave.runtime.embedding.wire import Asked, Pulled, Sums, Wire
-from tfwave.runtime.unroll import check_draws
+from tfwave.runtime.unroll import check_draws, names_of
 
 Step = Callable[[dict[str, Any], Any], tuple[Any, Mapping[str, Any]]]
 
@@ -69,7 +69,8 @@ class StepFunctions:
             own.keep(pulled[k], kept)
             embedded, rows = own.look_up(pulled[k], kept)
             optimizers = self._wire.optimizers()
-            result, gradients = self._step(embedded, batch)
+            with names_of(k):
+                result, gradients = self._step(embedded, batch)
             sums = own.summed(_checked(gradients, embedded), rows, optimizers)
             own.update(sums, kept)
             if self._staleness or k + 1 == len(batches):
