@@ -32,7 +32,10 @@ _log = logging.getLogger("tfwave")
 
 
 class ScheduleRun:
-    """From `begin` to `end`. Its thread alone moves functions on; any may ask how far they are."""
+    """From `begin` to `end`, or to the end of its coordinator, which is not kept for it.
+
+    Its thread alone moves functions on; any may ask how far they are.
+    """
 
     def __init__(self, servers: Servers, job: JobDevices, settings: Settings, events: Events | None) -> None:
         """For the workers of a job, behind these servers."""
@@ -47,6 +50,7 @@ class ScheduleRun:
         self._lock = threading.Lock()  # of the window, and of what is finished
         self._stopping = threading.Event()
         self._undo = ExitStack()
+        self._coordinator: ref[Any] | None = None
         self._thread = threading.Thread(target=self._work, name="tfwave-schedule", daemon=True)
 
     def begin(self, coordinator: Any) -> None:
@@ -55,6 +59,7 @@ class ScheduleRun:
         Raises:
             EnvironmentUnsupported: it cannot be.
         """
+        self._coordinator = ref(coordinator)
         self._undo.enter_context(watched(coordinator, self))
         self._thread.start()
 
@@ -110,9 +115,14 @@ class ScheduleRun:
             self._window.clear()
         return figures_of(window, self._enforcement.kept(), self.plans)
 
+    @property
+    def _is_watched(self) -> bool:
+        """Whether there still is what schedules: a program may make a strategy, and then another one."""
+        return self._coordinator is not None and self._coordinator() is not None
+
     def _work(self) -> None:
         try:
-            while not self._stopping.wait(_TICK_SECONDS):
+            while not self._stopping.wait(_TICK_SECONDS) and self._is_watched:
                 self._tick()
         except Exception as err:
             known = isinstance(err, TfwaveError)

@@ -1,6 +1,8 @@
 """A schedule from its start to its stop: real control services, with no TensorFlow behind them."""
 
+import gc
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -534,6 +536,21 @@ def test_plans_are_forgotten_though_a_worker_is_gone_amid_a_trace(
     started.schedule.stop()
     assert started.hook.plan is None
     assert WORKERS[1] in caplog.text
+
+
+def test_a_schedule_ends_with_its_coordinator(job: Job) -> None:
+    """As where a program makes a strategy, drops it and makes another one."""
+    servers = Servers({task: service.address for task, service in job.services.items()})
+    job_devices = JobDevices((*DEVICES, SERVERS[0]), WORKERS)
+    schedule: Schedule | None = Schedule(Coordinator(len(WORKERS)), servers, job_devices)
+    assert schedule is not None
+    schedule.start(Settings())
+    job.hook.install({"f": plan_by_hand({Channel("a", "b"): ("x",)})})
+    (thread,) = [each for each in threading.enumerate() if each.name == "tfwave-schedule"]
+    schedule = None
+    gc.collect()
+    wait_until(lambda: not thread.is_alive())
+    assert job.hook.plan is None
 
 
 def test_starting_again_begins_anew(started: Job) -> None:
