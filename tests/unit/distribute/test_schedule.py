@@ -2,6 +2,8 @@
 
 import gc
 import logging
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -593,3 +595,15 @@ def test_steps_that_overlap_need_the_hook(started: Job, caplog: pytest.LogCaptur
     assert (
         f"the transfers of f stay unordered: its steps overlap, which needs the hook, and {PS}" in caplog.text
     )
+
+
+def test_a_program_that_ends_ends_its_schedule_in_silence() -> None:
+    """Python cuts off what still runs behind that: in TensorFlow, that is an abort."""
+    chief = subprocess.run(
+        [sys.executable, "-m", "tests.unit.distribute.ended_chief"],
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
+    )
+    assert (chief.returncode, chief.stdout, chief.stderr) == (0, "[]\n", "")
