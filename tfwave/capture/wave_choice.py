@@ -5,7 +5,7 @@ import logging
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +14,7 @@ from tfwave.capture.timed import timed
 from tfwave.errors import EnforcerError
 from tfwave.graph.verify import verify
 from tfwave.memory.step import StepMemory
-from tfwave.plan.fingerprint import graph_print
+from tfwave.plan.fingerprint import graph_print, nameless_print
 from tfwave.plan.groups import UNKNOWN_SHARE
 from tfwave.plan.match import check_graph
 from tfwave.plan.plan import Plan
@@ -110,7 +110,8 @@ class WaveChoice:
             choose = choose_number if self._options.may_be_one else choose_offset
             found = measure_step(step, args, carried)
             gc.collect()  # the copies of the variables: graphs of functions are cycles
-            self._waves, self._is_checked = choose(found, pool_limit()), True
+            graph = nameless_print(found.training.step.view)  # its model may be built again in this process
+            self._waves, self._is_checked = replace(choose(found, pool_limit()), graph=graph), True
             self._options = self._options.chosen(self._waves)
             if self._on_chosen is not None:
                 self._on_chosen(Plan(waves=self._waves), found)

@@ -57,7 +57,10 @@ def check_graph(planned: PlannedJob, made: FirstStep) -> None:
     difference = first_difference(planned.graph, GraphView.of(*made.graphs))
     if difference:
         name = planned.job.name
-        raise PlanError(f"the job '{name}' was planned with another graph: {difference}; plan it again")
+        raise PlanError(
+            f"the job '{name}' was planned with another graph: {difference}; plan it again, or, where its model is "
+            "built again in this process, and Keras counts its layers on, call keras.backend.clear_session() before"
+        )
 
 
 def found(job: GroupedJob, made: FirstStep) -> ReadyJob:

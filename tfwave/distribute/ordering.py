@@ -88,8 +88,8 @@ def order(  # noqa: PLR0913
     try:
         _check_enforcers(servers.enforcers(), enforcer)
         schedule.start(settings, settings.events())
-    except EnforcerError as err:
-        if enforcer != "auto":
+    except BaseException as err:
+        if enforcer != "auto" or not isinstance(err, EnforcerError):
             delattr(strategy, _ATTRIBUTE)
             raise
         _log.warning("tfwave: training goes on unordered: %s", err)

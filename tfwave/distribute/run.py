@@ -1,12 +1,13 @@
 """One run of a schedule: the thread that takes each function from its first step to its order."""
 
+import atexit
 import logging
 import threading
 import time
 from collections import deque
 from contextlib import ExitStack
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 from tfwave.capture.function import FunctionGraph, function_name
 from tfwave.distribute.drafter import LEAST_PULLS, Draft, Drafter
@@ -29,10 +30,15 @@ _WINDOW_STEPS = 100_000
 """Figures are taken from the last so many steps, if nobody asks for long."""
 
 _log = logging.getLogger("tfwave")
+_RUNS: "WeakSet[ScheduleRun]" = WeakSet()
+"""Those that began."""
 
 
 class ScheduleRun:
-    """From `begin` to `end`. Its thread alone moves functions on; any may ask how far they are."""
+    """From `begin` to `end`, or to the end of its coordinator, which is not kept for it.
+
+    Its thread alone moves functions on; any may ask how far they are.
+    """
 
     def __init__(self, servers: Servers, job: JobDevices, settings: Settings, events: Events | None) -> None:
         """For the workers of a job, behind these servers."""
@@ -47,6 +53,7 @@ class ScheduleRun:
         self._lock = threading.Lock()  # of the window, and of what is finished
         self._stopping = threading.Event()
         self._undo = ExitStack()
+        self._coordinator: ref[Any] | None = None
         self._thread = threading.Thread(target=self._work, name="tfwave-schedule", daemon=True)
 
     def begin(self, coordinator: Any) -> None:
@@ -55,8 +62,10 @@ class ScheduleRun:
         Raises:
             EnvironmentUnsupported: it cannot be.
         """
+        self._coordinator = ref(coordinator)
         self._undo.enter_context(watched(coordinator, self))
         self._thread.start()
+        _RUNS.add(self)
 
     def end(self) -> None:
         """Watch no more, and have the servers forget all plans."""
@@ -65,6 +74,11 @@ class ScheduleRun:
         self._thread.join(_STOP_SECONDS)
         if self.events is not None:
             self.events.close()
+
+    def leave(self) -> None:
+        """Work no more, as the program ends: servers forget plans by themselves."""
+        self._stopping.set()
+        self._thread.join(_STOP_SECONDS)
 
     def on_function(self, concrete: Any) -> None:
         """See `Watcher`; so are the next two."""
@@ -110,15 +124,22 @@ class ScheduleRun:
             self._window.clear()
         return figures_of(window, self._enforcement.kept(), self.plans)
 
+    @property
+    def _is_watched(self) -> bool:
+        """Whether there still is what schedules: a program may make a strategy, and then another one."""
+        return self._coordinator is not None and self._coordinator() is not None
+
     def _work(self) -> None:
         try:
-            while not self._stopping.wait(_TICK_SECONDS):
+            while not self._stopping.wait(_TICK_SECONDS) and self._is_watched:
                 self._tick()
         except Exception as err:
-            known = isinstance(err, TfwaveError)
-            _log.warning("tfwave: training goes on unordered: %s", err, exc_info=not known)
-            self._undo.close()
-        self._restore()
+            if _program_runs():
+                known = isinstance(err, TfwaveError)
+                _log.warning("tfwave: training goes on unordered: %s", err, exc_info=not known)
+                self._undo.close()
+        if _program_runs():
+            self._restore()
 
     def _restore(self) -> None:
         for undo in [*(function.stop for function in self._functions.values()), self._enforcement.lift]:
@@ -176,3 +197,15 @@ class ScheduleRun:
     def _traced(self) -> ScheduledFunction | None:
         """The function that is traced: one at a time is."""
         return next((function for function in list(self._functions.values()) if function.is_traced), None)
+
+
+def _program_runs() -> bool:
+    """Once its main thread has ended no pool takes work any more, and nobody would read a warning."""
+    return threading.main_thread().is_alive()
+
+
+@atexit.register
+def _leave_runs() -> None:
+    """Python cuts threads off as it ends: in TensorFlow, as where it writes a graph, that is an abort."""
+    for run in list(_RUNS):
+        run.leave()

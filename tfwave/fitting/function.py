@@ -2,6 +2,7 @@
 
 import logging
 import operator
+import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -39,6 +40,8 @@ _NOT_SHOWN = (
     "the step ran as it is, since TensorFlow's optimizer is off, in which it is rewritten: leave "
     "disable_meta_optimizer as it was, or use tfwave fit and tfwave rewrite on a graph"
 )
+_FIRST = threading.RLock()
+"""One is planned at a time in a process: what TensorFlow tells of a step, it tells of those of all threads."""
 _log = logging.getLogger("tfwave")
 
 
@@ -93,6 +96,7 @@ class FittedFunction:
         """Make a step. The first with a batch of its shape and type is planned, which takes some steps' time.
 
         So is one whose ragged or sparse tensors have more values, or longer rows, than in any that was planned.
+        Steps of several threads are planned one after the other.
 
         Raises:
             TypeError: the step is not called like that.
@@ -104,9 +108,12 @@ class FittedFunction:
         batch = by_place(self._step, batch, named)
         own = _Kind(kind_of(batch), lengths_of(batch))
         with nullcontext() if self._pool is None else self._pool.turn():
-            kind = next(filter(own.is_covered_by, self._instances), None)
+            kind = self._planned_for(own)
             if kind is None:
-                return self._first(own, batch)
+                with _FIRST:
+                    kind = self._planned_for(own)  # another thread may have done that meanwhile
+                    if kind is None:
+                        return self._first(own, batch)
             self._serve(self._plans[kind])
             return self._instances[kind](*batch)
 
@@ -116,6 +123,10 @@ class FittedFunction:
             with self._pool.turn():
                 if self._pool.installed is self._served:
                     self._pool.remove()
+
+    def _planned_for(self, own: _Kind) -> _Kind | None:
+        """What covers a batch of this kind, of all that was planned."""
+        return next(filter(own.is_covered_by, list(self._plans)), None)
 
     def _first(self, kind: _Kind, batch: tuple[Any, ...]) -> Any:
         plan = self._planned(batch)

@@ -4,9 +4,10 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfwave.graph.marks import PREFIX
+from tfwave.graph.names import parse_input
 from tfwave.graph.view import RECV_OPS, SEND_OPS, GraphView
 from tfwave.proto.tensorflow_pb2 import AttrValue, NameAttrList, NodeDef
 
@@ -14,6 +15,9 @@ _INCARNATION = "send_device_incarnation"
 _NUMBERED = frozenset({"_gradient_op_type", "_user_specified_name"})
 _PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 _NUMBER = re.compile(r"_\d+$")
+_NUMBERS = re.compile(r"_\d+(?=_|$)")
+_NAMELESS = "nameless "
+_COLOCATED = "_class"
 _DIGEST_BYTES = 2
 
 
@@ -21,7 +25,7 @@ _DIGEST_BYTES = 2
 class GraphPrint:
     """The fingerprint of a graph, its op counts (sorted by op), and a short digest of each node.
 
-    `node_digests` holds two bytes a node, nodes sorted by (name, device).
+    `node_digests` holds two bytes a node, nodes sorted by (name, device); of a nameless print they are sorted.
     """
 
     fingerprint: str
@@ -46,12 +50,17 @@ def graph_print(view: GraphView) -> GraphPrint:
        was made.
     2. So are the notes of tfwave.
     """
-    digests = [_digest(view.nodes[i]) for i in nodes_by_name(view)]
-    return GraphPrint(
-        fingerprint=hashlib.sha256(b"".join(digests)).hexdigest(),
-        op_counts=tuple(sorted(Counter(view.ops).items())),
-        node_digests=b"".join([d[:_DIGEST_BYTES] for d in digests]),
-    )
+    return _print_of(view, [_digest(view.nodes[i]) for i in nodes_by_name(view)])
+
+
+def nameless_print(view: GraphView) -> GraphPrint:
+    """Take a print that is equal whatever nodes are called, as in a model that is built again in one process.
+
+    Keras counts the names of its layers on as a process goes on. A node is known by its op, device and attributes,
+    and by what it reads; what comes around a while loop does not count.
+    """
+    given = _print_of(view, sorted(_nameless_digests(view)))
+    return replace(given, fingerprint=_NAMELESS + given.fingerprint)
 
 
 def first_difference(planned: GraphPrint, view: GraphView, given: GraphPrint | None = None) -> str | None:
@@ -59,17 +68,41 @@ def first_difference(planned: GraphPrint, view: GraphView, given: GraphPrint | N
 
     `given` is the view's print, where it was taken before.
     """
-    given = given or graph_print(view)
+    is_nameless = planned.fingerprint.startswith(_NAMELESS)
+    given = nameless_print(view) if is_nameless else given or graph_print(view)
     if given.fingerprint == planned.fingerprint:
         return None
     before, now = dict(planned.op_counts), dict(given.op_counts)
     for op in sorted(before | now):
         if before.get(op, 0) != now.get(op, 0):
             return f"the planned graph has {before.get(op, 0)} {op} nodes, this one {now.get(op, 0)}"
+    if is_nameless:
+        return _first_strange(planned, view)
     for position, node in enumerate(nodes_by_name(view)):
         at = slice(position * _DIGEST_BYTES, (position + 1) * _DIGEST_BYTES)
         if planned.node_digests[at] != given.node_digests[at]:
             return f"node '{view.names[node]}' differs: its name, device, inputs or attributes"
+    return "a node's inputs or attributes"
+
+
+def _print_of(view: GraphView, digests: Sequence[bytes]) -> GraphPrint:
+    return GraphPrint(
+        fingerprint=hashlib.sha256(b"".join(digests)).hexdigest(),
+        op_counts=tuple(sorted(Counter(view.ops).items())),
+        node_digests=b"".join([digest[:_DIGEST_BYTES] for digest in digests]),
+    )
+
+
+def _first_strange(planned: GraphPrint, view: GraphView) -> str:
+    """The first node that reads what was planned, and is not what was."""
+    known = {
+        planned.node_digests[at : at + _DIGEST_BYTES]
+        for at in range(0, len(planned.node_digests), _DIGEST_BYTES)
+    }
+    digests = _nameless_digests(view)
+    for node in view.topological_order:
+        if digests[node][:_DIGEST_BYTES] not in known:
+            return f"node '{view.names[node]}' differs: its device, inputs or attributes"
     return "a node's inputs or attributes"
 
 
@@ -81,8 +114,33 @@ def nodes_by_name(view: GraphView) -> list[int]:
 def _digest(node: NodeDef) -> bytes:
     volatile = [name for name, value in node.attr.items() if _differs_by_run(node.op, name, value)]
     if volatile or node.HasField("experimental_debug_info"):
-        node = _without(node, volatile)
-    return hashlib.blake2b(node.SerializeToString(deterministic=True), digest_size=16).digest()
+        node = _without(node, volatile, _NUMBER)
+    return _hashed(node.SerializeToString(deterministic=True))
+
+
+def _nameless_digests(view: GraphView) -> list[bytes]:
+    """Of each node, by its index."""
+    digests = [b""] * len(view)
+    for node in view.topological_order:
+        data = view.data_fanins[node]
+        ports = [parse_input(text).port for text in view.nodes[node].input[:data]]
+        read = [b"%d:" % port + digests[i] for port, i in zip(ports, view.fanins[node], strict=False)]
+        waits = sorted([digests[i] for i in view.fanins[node][data:]])
+        digests[node] = _hashed(b" ".join([_bare(view.nodes[node]), *read, b"^", *waits]))
+    return digests
+
+
+def _bare(node: NodeDef) -> bytes:
+    """Without its name, and those of others."""
+    volatile = [name for name, value in node.attr.items() if _differs_by_run(node.op, name, value)]
+    copy = _without(node, [*volatile, *(name for name in node.attr if name == _COLOCATED)], _NUMBERS)
+    copy.ClearField("name")
+    copy.ClearField("input")
+    return copy.SerializeToString(deterministic=True)
+
+
+def _hashed(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def _differs_by_run(op: str, attr: str, value: AttrValue) -> bool:
@@ -93,15 +151,15 @@ def _differs_by_run(op: str, attr: str, value: AttrValue) -> bool:
     return attr in _NUMBERED or attr.startswith(PREFIX) or bool(_called(value))
 
 
-def _without(node: NodeDef, volatile: Iterable[str]) -> NodeDef:
-    """A function's name stays, without its number."""
+def _without(node: NodeDef, volatile: Iterable[str], numbers: re.Pattern[str]) -> NodeDef:
+    """A function's name stays, without numbers."""
     copy = NodeDef()
     copy.CopyFrom(node)
     copy.ClearField("experimental_debug_info")
     for name in volatile:
         functions = _called(copy.attr[name])
         for function in functions:
-            function.name = _NUMBER.sub("", function.name)
+            function.name = numbers.sub("", function.name)
         if not functions:
             del copy.attr[name]
     return copy

@@ -2,8 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
@@ -48,9 +48,8 @@ def coordinator_of(strategy: Any) -> Any:
     return import_module("tensorflow").distribute.coordinator.ClusterCoordinator(strategy)
 
 
-@contextmanager
-def watched(coordinator: Any, watcher: Watcher) -> Generator[None]:
-    """Tell `watcher` what a coordinator does inside the block.
+def watched(coordinator: Any, watcher: Watcher) -> ExitStack:
+    """Tell `watcher` what a coordinator does, until the stack is closed, which does not keep the coordinator alive.
 
     Raises:
         EnvironmentUnsupported: this TensorFlow's coordinator is made otherwise.
@@ -66,14 +65,12 @@ def watched(coordinator: Any, watcher: Watcher) -> Generator[None]:
                 index = worker.worker_index
                 replace(undo, worker, "_process_closure", _processed(index, watcher, finished))
                 replace(undo, worker, "_on_worker_recovery", _recovered(index, watcher))
-            restore = undo.pop_all()
+            return undo.pop_all()
     except AttributeError as err:
         raise EnvironmentUnsupported(
             f"the ClusterCoordinator of TensorFlow {tensorflow_version()} cannot be watched ({err}): "
             "schedule without tfwave.distribute, with a captured plan and tfwave.ControlClient"
         ) from err
-    with restore:
-        yield
 
 
 def _put(put: Method, watcher: Watcher) -> Method:

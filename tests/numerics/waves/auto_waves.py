@@ -58,7 +58,6 @@ def batches(rows: int, count: int = BATCHES) -> Iterable[Batch]:
 
 def by_fit(offset: Any, rows: int = ROWS, plan: Any = None, waves: Any = None) -> dict[str, Any]:
     """A Keras model with statistics and random numbers."""
-    keras.backend.clear_session()  # names of layers, and with them the graph, as in a process of its own
     keras.utils.set_random_seed(5)
     layers = keras.layers
     half = [[layers.Dense(WIDTH), *(layers.Activation("tanh") for _ in range(LAYERS))] for _ in range(2)]
@@ -202,7 +201,7 @@ def counted(lines: Lines) -> dict[str, Any]:
 
 
 def planned(text: str) -> dict[str, Any]:
-    """The plan that was chosen, from its file; for the same model, and with another batch."""
+    """The plan that was chosen, from its file; for the same model, built again, and with another batch."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(text)
         file.flush()

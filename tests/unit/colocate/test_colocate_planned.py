@@ -53,6 +53,12 @@ def test_another_graph_or_none_is_refused() -> None:
         PlanError, match="the job 'job' was planned with another graph: the planned graph has 1 Const"
     ):
         check_graph(PLANNED, FirstStep([optimized(a="")], [other]))
+    named = graph_of(a="", other="a", folded="")
+    named.node[2].op = "Const"
+    with pytest.raises(
+        PlanError, match=r"node 'folded' differs: its name.*call keras.backend.clear_session\(\) before"
+    ):
+        check_graph(PLANNED, FirstStep([], [named]))
     check_graph(PLANNED, FirstStep([], [RAN]))
     with pytest.raises(EnforcerError, match="no graph of the job 'job' was seen"):
         found(in_groups("a"), FirstStep([], [RAN]))

@@ -1,6 +1,10 @@
 """A schedule from its start to its stop: real control services, with no TensorFlow behind them."""
 
+import gc
 import logging
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -536,6 +540,21 @@ def test_plans_are_forgotten_though_a_worker_is_gone_amid_a_trace(
     assert WORKERS[1] in caplog.text
 
 
+def test_a_schedule_ends_with_its_coordinator(job: Job) -> None:
+    """As where a program makes a strategy, drops it and makes another one."""
+    servers = Servers({task: service.address for task, service in job.services.items()})
+    job_devices = JobDevices((*DEVICES, SERVERS[0]), WORKERS)
+    schedule: Schedule | None = Schedule(Coordinator(len(WORKERS)), servers, job_devices)
+    assert schedule is not None
+    schedule.start(Settings())
+    job.hook.install({"f": plan_by_hand({Channel("a", "b"): ("x",)})})
+    (thread,) = [each for each in threading.enumerate() if each.name == "tfwave-schedule"]
+    schedule = None
+    gc.collect()
+    wait_until(lambda: not thread.is_alive())
+    assert job.hook.plan is None
+
+
 def test_starting_again_begins_anew(started: Job) -> None:
     function = Function("f")
     started.until_ordered(function)
@@ -576,3 +595,15 @@ def test_steps_that_overlap_need_the_hook(started: Job, caplog: pytest.LogCaptur
     assert (
         f"the transfers of f stay unordered: its steps overlap, which needs the hook, and {PS}" in caplog.text
     )
+
+
+def test_a_program_that_ends_ends_its_schedule_in_silence() -> None:
+    """Python cuts off what still runs behind that: in TensorFlow, that is an abort."""
+    chief = subprocess.run(
+        [sys.executable, "-m", "tests.unit.distribute.ended_chief"],
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
+    )
+    assert (chief.returncode, chief.stdout, chief.stderr) == (0, "[]\n", "")

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from inspect import Parameter, signature
+from types import SimpleNamespace
 from typing import Any, get_overloads
 
 import pytest
 
 import tfwave
 from tests.strategies import MirroredStrategy, OneDeviceStrategy, ParameterServerStrategy
-from tfwave.distribute import order, waves, wrap
-from tfwave.errors import EnforcerError, PassError, PlanError
+from tfwave.distribute import order, ordering, waves, wrap
+from tfwave.errors import EnforcerError, EnvironmentUnsupported, PassError, PlanError
 from tfwave.plan.fingerprint import NO_GRAPH
 from tfwave.plan.plan import Plan
 from tfwave.plan.waves import Waves
@@ -54,6 +55,23 @@ def test_a_mirrored_strategy_needs_waves() -> None:
             EnforcerError, match=r"a MirroredStrategy has no transfers to order.*give waves=2"
         ):
             wrap(MirroredStrategy(), **given)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, EnvironmentUnsupported])
+def test_an_order_that_was_not_begun_can_be_asked_for_again(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by Ctrl-C while servers do not answer."""
+
+    def begin(*_: Any) -> None:
+        raise error
+
+    scheduled = SimpleNamespace(start=begin), SimpleNamespace(enforcers=dict)
+    monkeypatch.setattr(ordering, "_scheduled", lambda *_: scheduled)
+    strategy = ParameterServerStrategy()
+    for _ in range(2):
+        with pytest.raises(error):
+            wrap(strategy)
 
 
 @pytest.mark.parametrize("option", ORDER)

@@ -17,12 +17,13 @@ from tfwave.files import whole_directory, write_whole
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.plan.discipline import Discipline
-from tfwave.plan.fingerprint import first_difference, graph_print
+from tfwave.plan.fingerprint import first_difference, graph_print, nameless_print
 from tfwave.plan.io import load_plan, plan_json, save_plan
 from tfwave.plan.match import check_match
 from tfwave.plan.message import to_dict
 from tfwave.plan.plan import Plan
 from tfwave.planner import PlanRequest, make_plan
+from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
 
 SERVER = SERVERS[0]
 
@@ -281,6 +282,67 @@ def test_numbers_of_functions_of_python_are_no_part_of_the_fingerprint() -> None
 
     assert fingerprint("PyFunc", b"pyfunc_1") == fingerprint("PyFunc", b"pyfunc_2")
     assert fingerprint("Other", b"pyfunc_1") != fingerprint("Other", b"pyfunc_2")
+
+
+def model(name: str, change: Callable[[NodeDef], None] = lambda node: None) -> GraphView:
+    """A layer of a model that has this name, with something changed of what it multiplies."""
+    graph = GraphDef()
+    for own, size in (("inputs", 8), ("kernel", 4)):
+        graph.node.add(name=f"{name}/{own}", op="Placeholder").attr["shape"].shape.dim.add(size=size)
+    waited = graph.node.add(name=f"{name}/waited", op="NoOp")
+    inputs = [f"{name}/inputs", f"{name}/kernel", f"^{waited.name}"]
+    product = graph.node.add(name=f"{name}/product", op="MatMul", device="/cpu:0", input=inputs)
+    product.attr["_class"].list.s.append(f"loc:@{name}/kernel".encode())
+    product.attr["f"].func.name = f"{name}_cond_true_7"
+    change(product)
+    graph.node.add(name="a_sum", op="AddN", input=[product.name])
+    return GraphView.of(graph)
+
+
+def test_a_nameless_print_is_that_of_the_model_built_again() -> None:
+    first, again = model("model"), model("model_12")
+    assert graph_print(first) != graph_print(again)
+    assert nameless_print(first) == nameless_print(again)
+    assert first_difference(nameless_print(first), again) is None
+    assert "node 'a_sum' differs: its name, " in str(first_difference(graph_print(first), again))
+
+
+def _transpose(node: NodeDef) -> None:
+    node.attr["transpose_a"].b = True
+
+
+def _swap(node: NodeDef) -> None:
+    node.input[0], node.input[1] = node.input[1], node.input[0]
+
+
+def _go_on(node: NodeDef) -> None:
+    del node.input[2]
+
+
+def _take_another_port(node: NodeDef) -> None:
+    node.input[0] += ":1"
+
+
+def _move(node: NodeDef) -> None:
+    node.device = "/cpu:1"
+
+
+def _branch(node: NodeDef) -> None:
+    node.attr["f"].func.name = "model_cond_false_7"
+
+
+@pytest.mark.parametrize("change", [_transpose, _swap, _go_on, _take_another_port, _move, _branch])
+def test_a_nameless_print_tells_another_model(change: Callable[[NodeDef], None]) -> None:
+    """And the first node that differs, not those that read it."""
+    said = first_difference(nameless_print(model("model")), model("model", change))
+    assert said == "node 'model/product' differs: its device, inputs or attributes"
+
+
+def test_a_nameless_print_counts_ops() -> None:
+    more = GraphDef()
+    more.node.add(name="one", op="NoOp")
+    said = first_difference(nameless_print(model("model")), GraphView.of(more))
+    assert said == "the planned graph has 1 AddN nodes, this one 0"
 
 
 def test_the_incarnation_of_any_other_op_counts() -> None:

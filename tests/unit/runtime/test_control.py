@@ -126,6 +126,21 @@ def test_what_happened_is_not_read_while_plans_change(monkeypatch: pytest.Monkey
     server.stop()
 
 
+def test_a_plan_whose_settings_fail_is_taken_back(
+    service: ControlServer, hook: FakeHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a pace, where the system gives the process no more threads."""
+
+    def fail(**_: Any) -> None:
+        raise EnforcerError("no more threads")
+
+    monkeypatch.setattr(hook, "configure", fail)
+    with ControlClient(service.address) as client:
+        with pytest.raises(EnforcerError, match="no more threads"):
+            client.install(plan_of("x"), bytes_per_second=5)
+        assert not hook.plan
+
+
 def test_a_setting_out_of_range_is_refused_with_its_plan(service: ControlServer, hook: FakeHook) -> None:
     with ControlClient(service.address) as client, pytest.raises(EnforcerError, match="out of range"):
         client.install(plan_of("x"), deadline_seconds=0)

@@ -65,6 +65,20 @@ def test_a_lease_can_follow_an_ended_one() -> None:
     assert expired.wait(LONG)
 
 
+def test_a_lease_without_a_thread_is_refused_and_the_next_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    expired = threading.Event()
+    lease = Lease(expired.set)
+    with monkeypatch.context() as few:
+        few.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(EnforcerError, match="gives this process no more threads: raise its limit"):
+            lease.grant(SHORT)
+    lease.grant(SHORT)
+    assert expired.wait(LONG)
+
+
 def test_a_service_forgets_the_plans_of_a_client_that_is_gone() -> None:
     hook = FakeHook()
     service = serve(hook)

@@ -14,7 +14,9 @@ from tests.waves import rise_and_fall, step_of
 from tfwave.capture import wave_choice
 from tfwave.capture.wave_choice import MeasuredStep, WaveChoice, check_pool
 from tfwave.errors import EnforcerError, PassError, PlanError
+from tfwave.graph.item import GraphItem
 from tfwave.plan.plan import Plan
+from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.runtime.waves.options import WaveOptions
 from tfwave.sizes import in_words
 from tfwave.waves.needs import PoolNeeds
@@ -54,6 +56,16 @@ def test_an_offset_is_chosen_once(measured: list[Any], caplog: pytest.LogCapture
     assert line.endswith(f"bytes by the model, in a pool of {in_words(wave_choice.pool_limit())}")
 
 
+def built_again(item: GraphItem) -> GraphItem:
+    """As of a model that is built again in one process: with other names."""
+    graph = GraphDef()
+    graph.CopyFrom(item.graph)
+    for node in graph.node:
+        node.name = f"again/{node.name}"
+        node.input[:] = [re.sub(r"^(\^?)", r"\1again/", text) for text in node.input]
+    return replace(item, graph=graph, fetches=tuple(f"again/{fetch}" for fetch in item.fetches))
+
+
 def test_what_was_chosen_is_a_plan_for_another_run(
     measured: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,11 +78,13 @@ def test_what_was_chosen_is_a_plan_for_another_run(
     assert waves is not None
     assert (waves.count, waves.offset, waves.limit_bytes) == (2, 1 / 3, wave_choice.pool_limit())
     assert waves.limit_bytes >= waves.needed_bytes > waves.limit_bytes * 0.8
-    items = {"step": chain_item(3)[0], "other": chain_item(4)[0]}
+    items = {"step": chain_item(3)[0], "again": built_again(chain_item(3)[0]), "other": chain_item(4)[0]}
     monkeypatch.setattr(wave_choice, "RewrittenStep", lambda step, _: SimpleNamespace(plain=items[step]))
     options = WaveOptions.given(None, "batch", None, Plan(waves=waves))
     planned = WaveChoice(options)
     assert planned.options(step, "batch") == WaveOptions(2, "batch", 1 / 3, waves)
+    again: Any = "again"
+    assert WaveChoice(options).options(again, "batch") == WaveOptions(2, "batch", 1 / 3, waves)
     other: Any = "other"
     assert planned.options(other, "another batch") == options
     with pytest.raises(PlanError, match="made for another graph"):

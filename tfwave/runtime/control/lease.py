@@ -4,6 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from tfwave.errors import EnforcerError
+
 
 class Lease:
     """Calls `expire`, from a thread of its own, once a lease has run out that nobody renewed. Thread-safe."""
@@ -18,14 +20,18 @@ class Lease:
         self._ran_out = False
 
     def grant(self, seconds: float) -> None:
-        """Begin a lease of so many seconds instead of the one that runs; 0: end that without a call."""
+        """Begin a lease of so many seconds instead of the one that runs; 0: end that without a call.
+
+        Raises:
+            EnforcerError: the system gives no thread.
+        """
         with self._changed:
             self._seconds = seconds
             self._end = time.monotonic() + seconds
             self._ran_out = False
             if seconds and not self._watched:
+                self._begin_to_watch()
                 self._watched = True
-                threading.Thread(target=self._watch, name="tfwave-lease", daemon=True).start()
             self._changed.notify_all()
 
     def renew(self) -> None:
@@ -38,6 +44,14 @@ class Lease:
         """Whether the last one that was granted ran out."""
         with self._changed:
             return self._ran_out
+
+    def _begin_to_watch(self) -> None:
+        try:
+            threading.Thread(target=self._watch, name="tfwave-lease", daemon=True).start()
+        except RuntimeError as err:  # as Python says that there is none
+            raise EnforcerError(
+                "the system gives this process no more threads: raise its limit (ulimit -u, or its container's)"
+            ) from err
 
     def _watch(self) -> None:
         while self._runs_out():

@@ -148,17 +148,17 @@ class _Service(control_pb2_grpc.ControlServicer):
             plans, lease = plans_of(request), lease_of(request.lease_seconds)
             settings = self._checked(request.settings, context)
             self._hook.install(plans)
-            self._hook.configure(**settings)
-            self._lease.grant(lease)
+            try:
+                self._hook.configure(**settings)
+                self._lease.grant(lease)
+            except BaseException:
+                self._forget()
+                raise
 
         return self._change("Install", install, context)
 
     def Remove(self, request: control_pb2.RemoveRequest, context: Any) -> control_pb2.Status:  # noqa: N802
-        def remove() -> None:
-            self._hook.remove()
-            self._lease.grant(0)
-
-        return self._change("Remove", remove, context)
+        return self._change("Remove", self._forget, context)
 
     def Health(self, request: control_pb2.HealthRequest, context: Any) -> control_pb2.Status:  # noqa: N802
         def configure() -> None:
@@ -176,6 +176,11 @@ class _Service(control_pb2_grpc.ControlServicer):
     def StopTrace(self, request: control_pb2.StopTraceRequest, context: Any) -> control_pb2.Trace:  # noqa: N802
         with self._refusing("StopTrace", context):
             return self._traced().stop()
+
+    def _forget(self) -> None:
+        """No plan is in force, and no lease runs."""
+        self._hook.remove()
+        self._lease.grant(0)
 
     def _checked(self, message: control_pb2.Settings, context: Any) -> dict[str, Any]:
         """Settings that this caller may set; all are checked before anything is changed."""
