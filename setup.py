@@ -100,7 +100,7 @@ setup(
         "protobuf>=5,<8",
         "pydantic>=2.6",
         "rich>=13",
-        "typer>=0.15",
+        "typer>=0.16",
     ],
     extras_require={
         "tensorflow": [f"tensorflow{TENSORFLOW}"],

@@ -1,6 +1,7 @@
 """`tfwave simulate`: what a step would take elsewhere."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -148,7 +149,8 @@ def _with_captured(changes: Sequence[Change]) -> list[Change]:
 def _predict_all(subject: Subject, changes: Sequence[Change], orders: Plan | PlanRequest) -> list[Prediction]:
     found: list[Prediction] = []
     shown = progress_console.is_terminal and len(changes) > 1
-    with Progress(console=progress_console, transient=True, disable=not shown) as bar:
+    bar = Progress(console=progress_console, transient=True)
+    with bar if shown else nullcontext():
         task = bar.add_task("", total=len(changes))
         for change in changes:
             bar.update(task, description=change.label)

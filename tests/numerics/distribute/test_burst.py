@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -26,6 +27,8 @@ from tests.numerics.distribute.bursts import (
 )
 from tfwave.errors import PlanError, TfwaveError
 from tfwave.keras import burst
+from tfwave.keras.bursts.planned import PlannedDevices
+from tfwave.keras.bursts.walk import running
 from tfwave.plan.io import save_plan
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
@@ -74,6 +77,15 @@ def test_on_one_device_a_step_is_the_same_to_the_bit(name: str) -> None:
     found_loss, found, found_state = stepped(name, lambda model: plan_of(places(model, "one")))
     assert found_loss == loss
     assert all(np.array_equal(*pair) for pair in zip(found + found_state, wanted + state, strict=True))
+
+
+def test_calls_are_known_by_a_context_of_keras_3_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but attributes, of which later ones are asked by a method, too."""
+    model = made("vgg")
+    monkeypatch.setattr(type(model), "_get_call_context", lambda _: SimpleNamespace(training=True))
+    with running(model, PlannedDevices(plan_of(places(model, "one")), None)) as walk:
+        tf.function(partial(model.call, training=True))(batch_of(model)[0])
+    assert walk.has_begun
 
 
 class Centring(L.Layer):

@@ -49,7 +49,8 @@ def test_what_follows_a_program_is_the_programs_and_what_precedes_it_is_not(
     assert (str(read.params[option.strip("-")]), read.args) == ("3", own)
     ran = tfwave(name, f"{option}x", "3", __file__)
     assert (ran.code, ran.out) == (2, "")
-    assert f"No such option: {option}x" in ran.err
+    assert "No such option" in ran.err
+    assert f"{option}x" in ran.err
 
 
 @pytest.mark.parametrize("width", [80, 100])

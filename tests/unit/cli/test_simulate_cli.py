@@ -118,6 +118,14 @@ def test_what_cannot_be_is_said_in_one_line(
     refused(tfwave("simulate", bundle, *arguments), says)
 
 
+def test_a_bar_that_is_not_shown_prints_no_line(
+    tfwave: Command, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rich 14.1 and older ends also one that is disabled by an empty line, where no terminal is."""
+    monkeypatch.setattr("rich.progress.Progress.stop", lambda bar: bar.console.print())
+    assert tfwave("simulate", bundle).err == ""
+
+
 def test_other_inputs_are_refused(
     tfwave: Command, bundle: Path, graph: Path, costs: Path, tmp_path: Path
 ) -> None:

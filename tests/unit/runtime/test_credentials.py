@@ -104,7 +104,7 @@ def test_those_who_prove_it_are_let_in(server: Given, client: Given, files: File
         (
             lambda f: Credentials(TOKEN, *f.ours.signed("elsewhere", "DNS:elsewhere")),
             _authority_and_token,
-            "no control service answers.*Hostname",
+            "no control service answers.*(Hostname|Peer name)",
         ),
     ],
 )

@@ -65,10 +65,8 @@ class Walk:
     def __call__(self, inputs: Any, operation_fn: Any = None, call_fn: Any = None) -> Any:
         keras: Any = __import__("keras")
         tensorflow: Any = __import__("tensorflow")
-        if (
-            tensorflow.executing_eagerly()
-            or self._functional._get_call_context().get_value("training") is not True
-        ):
+        training = getattr(self._functional._get_call_context(), "training", None)
+        if tensorflow.executing_eagerly() or training is not True:
             return self._stock(inputs, *(given for given in (operation_fn, call_fn) if given is not None))
         self.has_begun = True
         flat = keras.tree.flatten(inputs)
