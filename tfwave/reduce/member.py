@@ -75,8 +75,7 @@ class Member:
         self._done, self._trouble = False, ""
         self._breaks_seen = self._breaks_done = 0
         self._deputy = None if visit is None else Deputy(visit, self._come_back, self._lost)
-        self._bringer = False
-        self._of_others = False
+        self._bringer = 0  # of the last reduce, as in `Go`
         self.figures = ReduceFigures()
         try:
             self._arrivals = Arrivals(options.host)
@@ -372,9 +371,8 @@ class Member:
 
     def _reduce(self, go: Go) -> None:
         with self._changed:
-            self._of_others = go.bringer > 0
-            self._bringer = self._ring is not None and self._ring.index == go.bringer - 1
-            given = self._brought() if self._of_others else self._held.take(go.version)
+            self._bringer = go.bringer
+            given = self._brought() if go.bringer else self._held.take(go.version)
             self.figures.dropped = self._held.dropped
             self._changed.notify_all()
         values = (
@@ -393,7 +391,11 @@ class Member:
 
     def _brought(self) -> Vector | None:
         """What this member has of other groups, if it is the one that brings it."""
-        return self._deputy.brought if self._bringer and self._deputy is not None else None
+        return self._deputy.brought if self._deputy is not None and self._is_bringer else None
+
+    @property
+    def _is_bringer(self) -> bool:
+        return self._ring is not None and self._ring.index == self._bringer - 1
 
     def _settle(self, verdict: Verdict) -> None:
         with self._changed:
@@ -401,7 +403,8 @@ class Member:
                 self._held.give_back()
                 self.figures.broken += 1
             elif self._sum is not None and self._ring is not None:
-                if self._of_others:
+                of_others = self._bringer > 0
+                if of_others:
                     self._note_meeting()
                 else:
                     self._note_reduce(verdict)
@@ -409,7 +412,7 @@ class Member:
                 if (
                     self._version > self._handed
                 ):  # else it is in the state that came, sooner than this verdict
-                    update = Update(self._version, self._sum, self._ring.members, self._of_others)
+                    update = Update(self._version, self._sum, self._ring.members, of_others)
                     self._updates.append(update)
             self._sum = None
             self._ahead = verdict.ahead
@@ -426,7 +429,7 @@ class Member:
 
     def _note_meeting(self) -> None:
         self.figures.met += 1
-        if self._deputy is not None and self._bringer:
+        if self._deputy is not None and self._is_bringer:
             self._deputy.settle()
 
     def _promise(self, give: Give) -> None:
