@@ -10,21 +10,20 @@ from typing import Any
 import numpy as np
 
 from tfwave.errors import EnforcerError
-from tfwave.proto.reduce_pb2 import Form, Give, Go, Hello, Order, Report, Verdict, Welcome
-from tfwave.reduce.arrivals import Arrivals, call
+from tfwave.proto.reduce_pb2 import Give, Go, Hello, Order, Report, Verdict, Welcome
 from tfwave.reduce.coordinator import LOOKS
 from tfwave.reduce.deputy import Deputy, Visit
+from tfwave.reduce.donor import Donor
 from tfwave.reduce.held import Held, Vector
 from tfwave.reduce.line import Line
-from tfwave.reduce.options import MOST_WORKERS, Options
+from tfwave.reduce.options import Options
 from tfwave.reduce.record import ReduceRecord
-from tfwave.reduce.ring import Ring, RingBroken
-from tfwave.reduce.state import receive_state, send_state
+from tfwave.reduce.seat import Seat
+from tfwave.reduce.state import receive_state
 from tfwave.reduce.update import ReduceFigures, Update, most_sums
 
 _STARTS = 2.0
 """Workers are waited for as long as there is patience, and so are the weights."""
-_BREAKING = ("form", "halt", "end")
 
 
 class Member:
@@ -61,24 +60,21 @@ class Member:
         self._changed = threading.Condition()
         self._held = Held(options.local, options.staleness)
         self._updates: deque[Update] = deque()
-        self._wanted: list[Give] = []
-        self._offer: bytes | None = None
+        self._donor = Donor(options.deadline)
         self._state: bytes | None = None
         self._handed = 0
         self._drained = self._has_state = self._ended = self._told_full = self._hurried = False
         self._failure = ""
         self._ahead = 0 if options.probes == "all" else 1
         self._resumed: float | None = None
-        self._ring: Ring | None = None
         self._sum: Vector | None = None
         self._version = self._attempt = 0
-        self._done, self._trouble = False, ""
-        self._breaks_seen = self._breaks_done = 0
+        self._done = False
         self._deputy = None if visit is None else Deputy(visit, self._come_back, self._lost)
         self._bringer = 0  # of the last reduce, as in `Go`
         self.figures = ReduceFigures()
         try:
-            self._arrivals = Arrivals(options.host)
+            self._seat = Seat(options.host, options.deadline)
         except OSError as err:
             raise EnforcerError(
                 f"'{options.host}' is no address of this machine ({err}): give another"
@@ -98,7 +94,7 @@ class Member:
         Raises:
             EnforcerError: the coordinator is not there, refuses or ends; or nobody brings the state.
         """
-        self._offer = state
+        self._donor.offer = state
         self._line.open(self._work, Report(hello=self._hello()), self._options.patience)
         threading.Thread(target=self._keep_in_touch, name="tfwave-reduce-touch", daemon=True).start()
         with self._changed:
@@ -139,10 +135,9 @@ class Member:
     def serve(self, snapshot: Callable[[], bytes]) -> None:
         """Give the state to members that came late. Call it when all sums that were taken are applied."""
         with self._changed:
-            wanted = [give for give in self._wanted if give.version <= self._handed]
-            self._wanted = [give for give in self._wanted if give.version > self._handed]
+            wanted = self._donor.due(self._handed)
         if wanted:
-            self._bring(wanted, self._handed, snapshot())
+            self._donor.bring(wanted, self._handed, snapshot())
 
     @property
     def handed(self) -> int:
@@ -153,13 +148,13 @@ class Member:
     @property
     def left(self) -> int:
         """How many members the ring has, this one included."""
-        return 1 if self._ring is None else self._ring.members
+        return self._seat.members
 
     @property
     def is_to_meet(self) -> bool:
         """Whether it is this member that should tell other groups now what its own did, with all sums it took."""
         with self._changed:
-            is_first = self._ring is not None and self._ring.index == 0
+            is_first = self._seat.index == 0
             return is_first and self._deputy is not None and self._deputy.is_due(self._handed)
 
     def meet(self, own: Vector) -> None:
@@ -181,7 +176,7 @@ class Member:
             self._report()
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ended or self._updates or self._wanted)
+                self._changed.wait_for(lambda: self._ended or self._updates or self._donor.is_asked)
                 updates, over = self._take(), self._ended
             yield from updates
             self.serve(snapshot)
@@ -198,9 +193,7 @@ class Member:
         """Leave; what others still hold goes on without this member."""
         self._lost("this member was closed")
         self._line.close()
-        self._arrivals.close()
-        if self._ring is not None:
-            self._ring.close()
+        self._seat.close()
 
     def __enter__(self) -> "Member":
         return self
@@ -215,7 +208,7 @@ class Member:
         return Hello(
             rank=options.rank,
             workers=options.workers,
-            address=self._arrivals.address,
+            address=self._seat.address,
             layout=self._layout,
             probes=0 if options.probes == "all" else options.probes,
             deadline_seconds=options.deadline,
@@ -233,7 +226,7 @@ class Member:
         self._updates.clear()
         if updates:
             self._handed = updates[-1].version
-            self._offer = None  # it is about to change
+            self._donor.offer = None  # it is about to change
             self._tell_room()
         return updates
 
@@ -264,7 +257,7 @@ class Member:
                 done=self._done,
                 gave=len(self._held.lent),
                 halted=halted,
-                trouble=self._trouble,
+                trouble=self._seat.trouble,
                 full=self._told_full,
                 visit=self._deputy.visit if self._deputy and self._deputy.brought is not None else 0,
             )
@@ -273,22 +266,14 @@ class Member:
     # From here on: the threads of this module.
 
     def _notice(self, order: Order) -> None:
-        """An order that must not wait for its turn breaks what is under way."""
-        if order.WhichOneof("kind") in _BREAKING:
-            self._breaks_seen += 1
-            if (ring := self._ring) is not None:
-                ring.stop()
-            self._arrivals.wake()
-
-    def _is_broken(self) -> bool:
-        return self._ended or self._breaks_seen > self._breaks_done
+        self._seat.hear(order.WhichOneof("kind"))
 
     def _lost(self, reason: str) -> None:
         with self._changed:
             if not self._ended:
                 self._ended, self._failure = True, reason
             self._changed.notify_all()
-        self._arrivals.wake()
+        self._seat.leave()
 
     def _come_back(self) -> None:
         with self._changed:
@@ -304,11 +289,11 @@ class Member:
     def _work(self, order: Order) -> None:
         """Carry one order out."""
         kind = order.WhichOneof("kind")
-        self._breaks_done += kind in _BREAKING
+        self._seat.begin(kind)
         if kind == "welcome":
             self._begin(order.welcome)
         elif kind == "form":
-            self._form(order.form)
+            self._seat.form(order.form)
         elif kind == "go":
             self._reduce(order.go)
         elif kind == "verdict":
@@ -323,7 +308,7 @@ class Member:
 
     def _begin(self, welcome: Welcome) -> None:
         if welcome.state_key:
-            arguments = welcome.state_key, len(self._offer or b"")
+            arguments = welcome.state_key, len(self._donor.offer or b"")
             threading.Thread(
                 target=self._await_state, args=arguments, name="tfwave-reduce-state", daemon=True
             ).start()
@@ -336,7 +321,7 @@ class Member:
     def _await_state(self, key: bytes, size: int) -> None:
         limit = _STARTS * self._options.patience
         try:
-            with self._arrivals.take(key, limit, lambda: self._ended) as giver:
+            with self._seat.take(key, limit) as giver:
                 giver.settimeout(self._options.deadline)
                 version, state = receive_state(giver, size)
         except (OSError, EnforcerError) as err:
@@ -344,30 +329,12 @@ class Member:
             return
         with self._changed:
             self._handed, self._state, self._has_state = version, state, True
-            self._offer = state if version == 0 else None  # others may wait for it, as the first reduce does
+            # Others may wait for it, as the first reduce does.
+            self._donor.offer = state if version == 0 else None
             while self._updates and self._updates[0].version <= version:
                 self._updates.popleft()
             self._report()
             self._changed.notify_all()
-
-    def _form(self, form: Form) -> None:
-        if self._ring is not None:
-            self._ring.close()
-        self._ring, self._trouble = None, ""
-        left = right = None
-        if not form.index < form.members <= MOST_WORKERS:
-            self._trouble = f"no ring has a member {form.index} of {form.members}"
-            return
-        try:
-            if form.members > 1:
-                right = call(form.next, form.key, self._options.deadline)
-                left = self._arrivals.take(form.key, self._options.deadline, self._is_broken)
-        except OSError as err:
-            if right is not None:
-                right.close()
-            self._trouble = f"no ring with the member at {form.next} ({err})"
-            return
-        self._ring = Ring(form.index, form.members, left, right)
 
     def _reduce(self, go: Go) -> None:
         with self._changed:
@@ -378,12 +345,7 @@ class Member:
         values = (
             np.full(self._size, -0.0, self._dtype) if given is None else given
         )  # a sum's bits stay with any
-        total: Vector | None = None
-        try:
-            if self._ring is not None and not self._is_broken():
-                total = self._ring.sum(values)
-        except RingBroken as err:
-            self._trouble = str(err)
+        total = self._seat.sum(values)
         with self._changed:
             self._attempt, self._version, self._sum = go.attempt, go.version, total
             self._done = total is not None
@@ -395,14 +357,14 @@ class Member:
 
     @property
     def _is_bringer(self) -> bool:
-        return self._ring is not None and self._ring.index == self._bringer - 1
+        return self._seat.index == self._bringer - 1
 
     def _settle(self, verdict: Verdict) -> None:
         with self._changed:
             if not verdict.commit:
                 self._held.give_back()
                 self.figures.broken += 1
-            elif self._sum is not None and self._ring is not None:
+            elif self._sum is not None:
                 of_others = self._bringer > 0
                 if of_others:
                     self._note_meeting()
@@ -412,7 +374,7 @@ class Member:
                 if (
                     self._version > self._handed
                 ):  # else it is in the state that came, sooner than this verdict
-                    update = Update(self._version, self._sum, self._ring.members, of_others)
+                    update = Update(self._version, self._sum, self._seat.members, of_others)
                     self._updates.append(update)
             self._sum = None
             self._ahead = verdict.ahead
@@ -434,18 +396,5 @@ class Member:
 
     def _promise(self, give: Give) -> None:
         with self._changed:
-            offer = self._offer if give.version == 0 else None
-            if offer is None:
-                self._wanted.append(give)
-                self._changed.notify_all()
-        if offer is not None:
-            self._bring([give], 0, offer)
-
-    def _bring(self, wanted: list[Give], version: int, state: bytes) -> None:
-        for give in wanted:
-            threading.Thread(
-                target=send_state,
-                args=(give.address, give.key, self._options.deadline, version, state),
-                name="tfwave-reduce-give",
-                daemon=True,
-            ).start()
+            self._donor.ask(give)
+            self._changed.notify_all()

@@ -162,6 +162,6 @@ def test_who_has_the_first_ones_weights_gives_them_on_before_the_first_reduce(
         if not in_join:
             line: Any = member._line
             line.work(give)
-        assert not member._wanted
+        assert not member._donor.is_asked
         came = stack.enter_context(arrivals.take(STATE_KEY, LIMIT, lambda: False))
         assert receive_state(came, 11) == (0, b"the first's")
