@@ -22,7 +22,7 @@ from tfwave.cli.output import (
     short_device,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanFile, PlanOutput
 from tfwave.cost.estimate import estimated
 from tfwave.cost.table import Costs
 from tfwave.graph.transfer import Transfer
@@ -55,6 +55,7 @@ def balance_command(  # noqa: PLR0913, PLR0917
       tfwave balance train.pb --fetch train_op --json
     """
     check_outputs((graph,), (output,))
+    file = PlanFile.of(output, add_to)
     source = load_source(graph, fetches)
     holdings = Holdings(source.view, job)
     transfers = holdings.sized(source.transfers.data)
@@ -63,7 +64,7 @@ def balance_command(  # noqa: PLR0913, PLR0917
     loads = loads_of(holdings, transfers, costs)
     there = 1 + max((v.server for v in variables if v.server is not None), default=0)
     found = balance(variables, servers or max(there, len(loads)))
-    write_plan(lambda: Plan(placement=found.placement), output, add_to)
+    file.write(lambda: Plan(placement=found.placement))
     unknown = sum(not t.bytes for t in transfers)
     if as_json:
         print_json(_document(loads, found, unknown))

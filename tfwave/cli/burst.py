@@ -11,7 +11,7 @@ from tfwave.burst.section import plan_layers
 from tfwave.cli.burst_share import Bandwidth, Latency, ProfileFile, burst_share_command
 from tfwave.cli.output import JsonFlag, console, print_json, progress_console, say_written
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanFile, PlanOutput
 from tfwave.cli.show_plan import print_layers
 from tfwave.cost.cluster import parse_bandwidth, parse_latency
 from tfwave.errors import PlanError
@@ -68,6 +68,7 @@ def burst_plan_command(  # noqa: PLR0913, PLR0917
       --bandwidth 2128gbit --latency 40us -o plan.json
     """
     check_outputs((profile,), (output,))
+    file = PlanFile.of(output, add_to)
     if per not in LIMITS_OF:
         raise PlanError(f"--per {per} is not one of {', '.join(LIMITS_OF)}")
     layers = plan_layers(
@@ -79,7 +80,7 @@ def burst_plan_command(  # noqa: PLR0913, PLR0917
         limit=amplification,
         limit_of=per,
     )
-    write_plan(lambda: Plan(layers=layers), output, add_to)
+    file.write(lambda: Plan(layers=layers))
     if as_json:
         print_json(layers_dict(layers))
         return

@@ -20,7 +20,7 @@ from tfwave.cli.output import (
     under_way,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanFile, PlanOutput
 from tfwave.colocate.advice import Advice, advise
 from tfwave.colocate.profile import captured_step
 from tfwave.memory.colocation import WORTH, Colocation, JobStep, Policy
@@ -68,12 +68,13 @@ def colocate_command(  # noqa: PLR0913, PLR0917
 
       tfwave colocate resnet bert --memory 512MiB --json
     """
-    check_outputs(bundles, (output, plot))
+    check_outputs(bundles, (output,), plot)
+    file = PlanFile.of(output, add_to)
     split = None if split_size is None else parse_size(split_size)
     with under_way(f"planning jobs in {memory}"):
         found = advise(_steps(bundles, device), parse_size(memory), policy, split)
         if found.plan is not None:
-            write_plan(lambda: Plan(groups=found.groups), output, add_to)
+            file.write(lambda: Plan(groups=found.groups))
     drawn = found.plan
     if plot is not None and drawn is not None:
         save_figure(lambda: colocation_figure(drawn), plot)

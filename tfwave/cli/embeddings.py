@@ -7,7 +7,7 @@ import typer
 
 from tfwave.cli.output import JsonFlag, console, milliseconds, print_json, print_table, say_written
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanFile, PlanOutput
 from tfwave.cli.show_plan import print_embeddings
 from tfwave.cost.cluster import parse_bandwidth, parse_latency
 from tfwave.plan.embeddings import Embeddings
@@ -58,12 +58,13 @@ def embeddings_command(  # noqa: PLR0913, PLR0917
       tfwave embeddings capture.json --bandwidth 300mbit --room 64MiB --staleness 1 -o plan.json
     """
     check_outputs((capture,), (output,))
+    file = PlanFile.of(output, add_to)
     known = read_capture(capture)
     known = known.dealt(servers) if servers else known
     links = Links(parse_bandwidth(bandwidth), parse_latency(latency), workers)
     most = parse_size(room) if room else 0
     found = plan_embeddings(known, links, staleness=staleness, room=most, cores=cores)
-    write_plan(lambda: Plan(embeddings=found), output, add_to)
+    file.write(lambda: Plan(embeddings=found))
     facts = _facts(Forecaster(known, links, cores), found)
     if as_json:
         print_json(facts | {"plan": embeddings_dict(found)})

@@ -17,7 +17,7 @@ from tfwave.cli.output import (
     under_way,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanFile, PlanOutput
 from tfwave.cli.show_plan import print_memory
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Policy
@@ -79,14 +79,15 @@ def fit_command(  # noqa: PLR0913, PLR0917
 
       tfwave fit captured --memory 512MiB --plot fitted.png
     """
-    check_outputs((bundle, at_other_batch), (plot, output))
+    check_outputs((bundle, at_other_batch), (output,), plot)
+    file = PlanFile.of(output, add_to)
     with under_way(f"fitting '{bundle}' into {memory}"):
         captured = captured_step(load_bundle(bundle), device)
         other = None if at_other_batch is None else captured_step(load_bundle(at_other_batch), device)
         asked = Question(captured, other, parse_size(memory), policy, placement)
         told = _document(asked)  # nothing is written if the captures do not belong together
         if asked.fit is not None:
-            write_plan(asked.plan, output, add_to)
+            file.write(asked.plan)
         if plot is not None:
             save_figure(lambda: fit_figure(asked), plot)
     if as_json:

@@ -21,7 +21,7 @@ from tfwave.cli.output import (
 )
 from tfwave.cli.outputs import check_outputs
 from tfwave.cli.placement import placed_step
-from tfwave.cli.plan_file import PlanOutput, write_plan
+from tfwave.cli.plan_file import PlanFile, PlanOutput
 from tfwave.errors import PlanError
 from tfwave.memory.pool.step import least_pool
 from tfwave.memory.step import StepMemory, Tensor
@@ -66,7 +66,10 @@ def memory_command(  # noqa: PLR0913, PLR0917
 
       tfwave memory captured --placement --plot placed.png -o plan.json
     """
-    check_outputs((bundle, plan), (plot, output))
+    if not placement and (plan is not None or output is not None):
+        raise PlanError("--plan and -o are for --placement: give that, too")
+    check_outputs((bundle, plan), (output,), plot)
+    file = PlanFile.of(output, None)
     loaded = load_bundle(bundle)
     found = captured_memory(loaded, device)
     if placement:
@@ -74,15 +77,13 @@ def memory_command(  # noqa: PLR0913, PLR0917
             placed = placed_step(loaded, found, device, plan)
             if plot is not None:
                 save_figure(lambda: placed_figure(placed.lives, placed.figures), plot)
-            write_plan(lambda: Plan(memory=placed_section(loaded, device)), output, None)
+            file.write(lambda: Plan(memory=placed_section(loaded, device)))
         if as_json:
             print_json(placed.document())
         else:
             placed.show()
             say_written(output)
         return
-    if plan is not None or output is not None:
-        raise PlanError("--plan and -o are for --placement: give that, too")
     if plot is not None:
         save_figure(lambda: step_figure(found.memory), plot)
     if as_json:

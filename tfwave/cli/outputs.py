@@ -8,18 +8,26 @@ from tfwave.errors import TfwaveError
 from tfwave.files import check_writable, overlap, real_path
 from tfwave.graph.container import STANDARD_OUTPUT
 from tfwave.graph.load import STANDARD_INPUT
+from tfwave.report.drawn.figure import check_figure
 
 
-def check_outputs(read: Iterable[str | Path | None], outputs: Iterable[Path | None]) -> None:
+def check_outputs(
+    read: Iterable[str | Path | None], outputs: Iterable[Path | None], plot: Path | None = None
+) -> None:
     """Refuse, before anything is computed, files that could not be written then; and as `check_apart`.
 
     Raises:
-        TfwaveError: as `check_writable` and `check_apart`.
+        TfwaveError: as `check_writable` and `check_apart`, of the plot as `check_figure`; or a file is named '-'.
+        EnvironmentUnsupported: as `check_figure`.
     """
-    files = [output for output in outputs if output is not None]
+    files = [output for output in (*outputs, plot) if output is not None]
     check_apart(read, files)
     for file in files:
+        if str(file) == STANDARD_OUTPUT:
+            raise TfwaveError(f"'{file}' is standard output, and this is written to a file: give its name")
         check_writable(file)
+    if plot is not None:
+        check_figure(plot)
 
 
 def check_apart(read: Iterable[str | Path | None], outputs: Sequence[Path]) -> None:

@@ -24,7 +24,7 @@ from tfwave.cli.output import (
     under_way,
 )
 from tfwave.cli.outputs import check_outputs
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanFile, PlanOutput
 from tfwave.cli.show_plan import print_order
 from tfwave.cost.network import Network
 from tfwave.errors import MissingCost
@@ -80,13 +80,14 @@ def plan_command(  # noqa: PLR0913, PLR0917
       tfwave plan - --policy tic < worker.pb
     """
     check_outputs((graph, costs), (output,))
+    file = PlanFile.of(output, add_to)
     with under_way(f"planning '{graph}'"):
         source = load_source(graph, fetches)
         transfers = source.transfers.data
         known = _network(source, policy, costs)
         network = _estimated(known, transfers) if missing is Missing.estimate else known
         plan = make_plan(source.view, transfers, network, PlanRequest(policy, seed, device, workers))
-        write_plan(lambda: plan, output, add_to)
+        file.write(lambda: plan)
     if plan.policy == URGENCY:
         told = f"steps overlap: ordered by urgency, not by --policy {policy}"
         progress_console.print(told, style="yellow", soft_wrap=True)

@@ -1,8 +1,9 @@
 """The plan that a command writes, and the one that it adds to."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import typer
 
@@ -19,15 +20,31 @@ AddTo = Annotated[
 ]
 
 
-def write_plan(decided: Callable[[], Plan], output: Path | None, add_to: Path | None) -> None:
-    """Write what was decided, if that is wanted: only then it is asked for, as prints of graphs take their time.
+@dataclass(frozen=True)
+class PlanFile:
+    """Where a plan goes, and the plan whose other sections it keeps; or nowhere."""
 
-    Raises:
-        PlanError: there is nowhere to write to, or the plan to add to cannot be read; or as `decided`.
-    """
-    if output is None:
-        if add_to is not None:
+    path: Path | None
+    kept: Plan | None
+
+    @classmethod
+    def of(cls, output: Path | None, add_to: Path | None) -> Self:
+        """As the options say.
+
+        Raises:
+            PlanError: there is something to keep and nowhere to write to, or it cannot be read.
+        """
+        if output is None and add_to is not None:
             raise PlanError("--add-to says what to keep, not where to write: give -o FILE, too")
-        return
-    found = decided()
-    save_plan(found if add_to is None else load_plan(add_to).with_sections_of(found), output)
+        return cls(output, None if add_to is None else load_plan(add_to))
+
+    def write(self, decided: Callable[[], Plan]) -> None:
+        """Write what was decided, if that is wanted: only then it is asked for, as prints of graphs take time.
+
+        Raises:
+            PlanError: as `decided`.
+            TfwaveError: the file cannot be written.
+        """
+        if self.path is not None:
+            found = decided()
+            save_plan(found if self.kept is None else self.kept.with_sections_of(found), self.path)

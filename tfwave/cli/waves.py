@@ -24,7 +24,7 @@ from tfwave.cli.output import (
 )
 from tfwave.cli.outputs import check_outputs
 from tfwave.cli.partition_waves import PartitionWaves
-from tfwave.cli.plan_file import AddTo, PlanOutput, write_plan
+from tfwave.cli.plan_file import AddTo, PlanFile, PlanOutput
 from tfwave.cli.wave_step import CapturedStep, training_of
 from tfwave.errors import BundleError
 from tfwave.memory.slots import room
@@ -116,18 +116,19 @@ def waves_command(  # noqa: PLR0913, PLR0917
       tfwave waves captured --memory 512MiB --json
     """
     check_outputs((bundle, graph), (output,))
+    file = PlanFile.of(output, add_to)
     loaded, limit = load_bundle(bundle), parse_size(memory)
     names = fetches or loaded.manifest.fetches
     training = training_of(loaded, graph, names)
     if device is None and not isinstance(training, str) and len(memory_devices(loaded)) > 1:
         parts = PartitionWaves(loaded, training, limit, _use(loaded, compute_share, sync_ms).compute_share)
-        write_plan(parts.plan, output, add_to)
+        file.write(parts.plan)
         _tell(parts.document, parts.show, output, as_json=as_json)
         raise typer.Exit(int(parts.count.waves == 1))
     step = CapturedStep(captured_memory(loaded, device), training, limit)
     use = _use(loaded, compute_share, sync_ms)
     judged = _Judged(loaded, step, use, compute_share is None, pace)
-    write_plan(lambda: Plan(waves=step.planned(judged.verdict)), output, add_to)
+    file.write(lambda: Plan(waves=step.planned(judged.verdict)))
 
     def show() -> None:
         _print(judged)

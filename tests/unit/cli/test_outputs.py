@@ -86,6 +86,56 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
 @pytest.mark.parametrize(
     "line",
     [
+        "plan {} --policy tic",
+        "balance {}",
+        "waves {} --memory 1GB",
+        "colocate {} --memory 1GB",
+        "fit {} --memory 1GB",
+        "embeddings {}",
+        "burst plan {} --devices 2 --batch 2",
+    ],
+)
+def test_what_a_plan_is_added_to_is_read_before_anything_else(
+    tfwave: Command, inputs: Path, line: str
+) -> None:
+    ran = tfwave(*line.format("gone").split(), "--add-to", "plan.json", "-o", "new.json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "plan 'plan.json': it is not a plan" in ran.err
+    assert not (inputs / "new.json").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "colocate gone --memory 1GB --plot held.gif",
+        "fit gone --memory 1GB --plot held.gif",
+        "memory gone --plot held.gif",
+    ],
+)
+def test_a_picture_of_another_kind_is_refused_before_anything_is_computed(
+    tfwave: Command, inputs: Path, line: str
+) -> None:
+    assert inputs
+    ran = tfwave(*line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert "cannot draw 'held.gif': its name must end in .png or .svg" in ran.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["plan worker.pb --policy tic -o -", "inspect worker.pb --dot -", "report bundle -o -"],
+)
+def test_no_file_is_named_as_standard_output_is(tfwave: Command, inputs: Path, line: str) -> None:
+    before = held(inputs)
+    ran = tfwave(*line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert "'-' is standard output, and this is written to a file: give its name" in ran.err
+    assert held(inputs) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "inspect worker.pb --graphml new --dot ./new",
         "simulate bundle --trace new.json --timeline new.json",
         "colocate bundle --memory 1GB --plot new.svg -o new.svg",

@@ -13,15 +13,26 @@ MEBIBYTE = 2**20
 _FORMATS = (".png", ".svg")
 
 
-def save_figure(draw: Callable[[], Any], path: Path) -> None:
-    """Save what is drawn.
+def check_figure(path: Path) -> None:
+    """Refuse, before there is anything to draw, what `save_figure` would refuse whatever it is.
 
     Raises:
-        TfwaveError: neither .png nor .svg, or the file cannot be written.
+        TfwaveError: neither .png nor .svg.
         EnvironmentUnsupported: matplotlib is not installed.
     """
     if path.suffix.lower() not in _FORMATS:
         raise TfwaveError(f"cannot draw '{path}': its name must end in {' or '.join(_FORMATS)}")
+    _import("matplotlib")
+
+
+def save_figure(draw: Callable[[], Any], path: Path) -> None:
+    """Save what is drawn.
+
+    Raises:
+        TfwaveError: as `check_figure`, or the file cannot be written.
+        EnvironmentUnsupported: as `check_figure`.
+    """
+    check_figure(path)
     write_whole(path, encoded(draw, path.suffix.lower()[1:]))
 
 
