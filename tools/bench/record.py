@@ -76,14 +76,23 @@ SAME_PAIRS = ("resnet+resnet", "bert+bert", "inception+inception", "nasnet+nasne
 FEWER = ["--steps", "2", "--traced", "2"]
 """Where a step takes twenty seconds, all of it on the wire."""
 BESIDE = (
-    ("bert", "408", "plain=68"),
-    ("resnet", "216", "plain=72"),
-    ("vgg", "960", "plain=640"),
-    ("lstm", "40", "plain=40"),
-    ("resnet", "152", "recompute_grad=152"),
-    ("bert", "328", "recompute_grad=328"),
+    ("bert", "placed", "408", "plain=68"),
+    ("resnet", "placed", "216", "plain=72"),
+    ("vgg", "placed", "960", "plain=640"),
+    ("lstm", "placed", "40", "plain=40"),
+    ("resnet", "placed", "152", "recompute_grad=152"),
+    ("bert", "placed", "328", "recompute_grad=328"),
+    ("resnet", "order", "72", "plain=72"),
+    ("vgg", "order", "640", "plain=640"),
+    ("bert", "order", "68", "plain=68"),
+    ("inception", "order", "56", "plain=56"),
+    ("unet", "order", "240", "plain=240"),
+    ("lstm", "order", "2400", "plain=2400"),
 )
-"""Fitted batches, and what their steps take turns with: plain ones, or those of the largest batch so."""
+"""Fitted batches, and what their steps take turns with: plain ones, or those of the largest batch so.
+
+Made to fit by all that there is; or by the order alone, near the largest plain batch.
+"""
 KILOBYTE_TO_64_MEGABYTES = [str(1 << power) for power in (10, 14, 18, 20, 22, 24, 26)]
 RECORDS: dict[str, Sequence[list[str]]] = {
     "demo": [["-m", "tfwave", "demo", "--json"]],
@@ -223,10 +232,10 @@ RECORDS: dict[str, Sequence[list[str]]] = {
     ],
     "fitted_beside": [
         [
-            *("memory/largest_batch.py", "--model", model, "--way", "placed", "--pool", "512"),
+            *("memory/largest_batch.py", "--model", model, "--way", way, "--pool", "512"),
             *("--batch", batch, "--beside", beside, "--repeats", "5", "--steps", "50", "--out", "."),
         ]
-        for model, batch, beside in BESIDE
+        for model, way, batch, beside in BESIDE
     ],
     "fit_promises": [
         ["memory/fit_promises.py", "--model", model, *placement, "--out", "."]
