@@ -50,12 +50,12 @@ VIEWS: dict[str, tuple[View, ...]] = {
     ),
     "fitted_beside": (
         View(
-            "Steps in a planned pool of 512 MB, made to fit with their places, in turn with those of another way "
-            "in a pool as large: plain ones, or the same batch with `tf.recompute_grad` around each block; 5 times "
-            "50 of each. Grappler and oneDNN are off.",
+            "Steps in a pool of 512 MB, made to fit with their places, in a planned pool, or by their order alone, "
+            "in turn with those of another way in a pool as large: plain ones, or the same batch with "
+            "`tf.recompute_grad` around each block; 5 times 50 of each. Grappler and oneDNN are off.",
             "",
             (
-                *("model", "batch", "beside", "beside_batch", "over_beside", "peak:bytes"),
+                *("model", "way", "batch", "beside", "beside_batch", "over_beside", "peak:bytes"),
                 *("seconds_each:micro", "beside_seconds_each:micro"),
             ),
         ),
