@@ -126,6 +126,27 @@ def test_no_op_goes_on_in_a_buffer_that_others_still_read() -> None:
     assert [tensor.names for tensor in tensors] == [("x:0",), ("y:0", "z:0")]
 
 
+def test_an_op_goes_on_in_its_largest_input_and_not_in_one_that_it_spreads_over_that() -> None:
+    """By what was asked for, whatever the pool gave."""
+    spread = graph(
+        ("v", "_Arg", []),
+        ("bias", "Neg", ["v"]),
+        ("x", "Neg", ["v"]),
+        ("sum", "AddV2", ["bias", "x"]),
+        ("y", "Neg", ["sum"]),
+    )
+    begins = {"bias": 0.1, "x": 0.2, "sum": 0.3, "y": 0.4}
+    ops = tuple(OpRun(STEP, node, "Neg", at, 1e-3) for node, at in begins.items())
+    made = (
+        Allocation(STEP, "bias", 1024, 0.1001, 0.5, asked=64),
+        Allocation(STEP, "x", 768, 0.2001, 0.5, asked=512),
+        Allocation(STEP, "y", 256, 0.4001, 0.5),
+    )
+    stats = step_stats(MemoryTrace(ops, made, ()), spread, {"v": 64})
+    tensors = captured_memory(bundle_of([spread], stats)).memory.tensors
+    assert [(t.names, t.asked) for t in tensors[:2]] == [(("bias:0",), 64), (("x:0", "sum:0"), 512)]
+
+
 def test_what_a_step_returns_is_told_behind_all_that_it_waits_for() -> None:
     """Also through what leaves no event: a plan would have it run before the update that it waits for."""
     returning = graph(

@@ -12,7 +12,7 @@ from tfwave.runtime.trace import memory
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace, read_memory, trace_memory
 from tfwave.runtime.trace.xplane import OpRun
 
-_STATS = ("addr", "allocation_bytes", "id", "tf_op", "bytes_allocated", "a", "b")
+_STATS = ("addr", "allocation_bytes", "id", "tf_op", "bytes_allocated", "requested_bytes", "a", "b")
 _EVENTS = ("MemoryAllocation", "MemoryDeallocation", "Other")
 UNKNOWN = r"TensorFlow 2\.99\.0 has not the ProfilerSession"
 
@@ -53,6 +53,12 @@ def test_a_buffer_is_freed_by_its_address_in_any_thread() -> None:
     found = read_memory(space([takes(10, 7, 100, "a"), ("Other", 11, {})], [frees(30, 7, 100)]))
     assert found.allocations == (Allocation(3, "a", 100, 10e-6, 30e-6),)
     assert found.others == ()
+
+
+def test_what_was_asked_for_is_told_beside_what_the_pool_gave() -> None:
+    kind, micros, stats = takes(10, 7, 256, "a")
+    found = read_memory(space([(kind, micros, stats | {"requested_bytes": 200}), takes(11, 8, 512, "b")]))
+    assert [(a.bytes, a.asked) for a in found.allocations] == [(256, 200), (512, 0)]
 
 
 def test_an_address_can_come_again() -> None:

@@ -36,6 +36,14 @@ def test_what_lives_on_is_a_tensor_and_what_does_not_is_scratch() -> None:
     assert memory.profile == MemoryProfile("CPU", taken, 100)
 
 
+def test_what_is_freed_before_its_op_ends_is_scratch_whatever_begins_meanwhile() -> None:
+    ops = run("a", 0.0, 10.0), run("b", 2.0, 1.0), run("c", 20.0, 1.0)
+    made = Allocation(STEP, "a", 64, 1.0, 9.0), Allocation(STEP, "a", 50, 1.0, 10.5)
+    memory = traced_memory(MemoryTrace(ops, made, ()), NODES)
+    assert memory.tensors == (Tensor(("a",), 50, 0, 1, 1),)
+    assert [op.scratch for op in memory.profile.ops] == [64, 0, 0]
+
+
 def test_a_new_value_is_held_beside_the_old_one_until_that_is_freed() -> None:
     ops = run("a", 0.0, 1.0), run("b", 10.0, 1.0), run("c", 20.0, 1.0)
     trace = MemoryTrace(ops, (Allocation(STEP, "a", 64, 0.5),), ((12.0, 64),))

@@ -26,8 +26,8 @@ def with_shared(
 
     1. An output that something reads, and for which nothing was allocated, is shared.
     2. A view lies where its first input does, and slices for which nothing was allocated where that does which they
-       are of, whoever else reads it. Any other op goes on in the first buffer that nothing else reads any more, and
-       that is freed only later.
+       are of, whoever else reads it. Any other op goes on in the first of its largest inputs that nothing else
+       reads any more, and that is freed only later: in a smaller one there is no room for what it makes.
     3. A cheap op runs when all that it waits for is done, also through ops of which nothing is told.
 
     What runs more than once, as in a loop, is left as it is.
@@ -44,6 +44,7 @@ class _Sharing:
         self._done: dict[int, int] = {}
         self._number: dict[TensorName, int] = {}
         self._bytes: dict[int, int] = {}
+        self._asked: dict[int, int] = {}
         self._tensors: dict[int, list[TensorName]] = defaultdict(list)
         self._readers: dict[TensorName, set[str]] = defaultdict(set)
         for node in self._view.nodes:
@@ -52,7 +53,9 @@ class _Sharing:
         for event in self._event.values():
             for output in event.output:
                 told = output.tensor_description.allocation_description
-                self._lies(TensorName(event.node_name, output.slot), told.allocation_id, told.allocated_bytes)
+                self._bytes[told.allocation_id] = told.allocated_bytes
+                self._asked[told.allocation_id] = told.requested_bytes or told.allocated_bytes
+                self._lies(TensorName(event.node_name, output.slot), told.allocation_id)
 
     def events(self) -> list[NodeExecStats]:
         read: dict[str, set[int]] = defaultdict(set)
@@ -73,7 +76,7 @@ class _Sharing:
         for port in ports:
             shared = next(self._shared(number, inputs, begin), None)
             if shared is not None:
-                self._lies(TensorName(name, port), shared, self._bytes[shared])
+                self._lies(TensorName(name, port), shared)
                 self._tell(name, port, shared, begin)
 
     def _begin(self, number: int) -> int | None:
@@ -93,10 +96,14 @@ class _Sharing:
     def _shared(self, number: int, inputs: Sequence[TensorName], begin: int) -> Iterator[int]:
         """Case 2."""
         viewed = self._viewed(number)
-        is_view = viewed is not None
-        for source in [inputs[viewed]] if is_view else inputs:
-            buffer = self._number.get(source)
-            if buffer is not None and (is_view or self._is_left(buffer, self._view.names[number], begin)):
+        sources = inputs if viewed is None else [inputs[viewed]]
+        buffers = [self._number[source] for source in sources if source in self._number]
+        largest = max((self._asked[buffer] for buffer in buffers), default=0)
+        for buffer in buffers:
+            is_free = self._asked[buffer] == largest and self._is_left(
+                buffer, self._view.names[number], begin
+            )
+            if viewed is not None or is_free:
                 yield buffer
 
     def _viewed(self, number: int) -> int | None:
@@ -112,9 +119,8 @@ class _Sharing:
         others = {name for tensor in self._tensors[buffer] for name in self._readers[tensor]} - {reader}
         return all(self._event[name].all_start_nanos <= begin for name in others if name in self._event)
 
-    def _lies(self, tensor: TensorName, buffer: int, size: int) -> None:
+    def _lies(self, tensor: TensorName, buffer: int) -> None:
         self._number[tensor] = buffer
-        self._bytes[buffer] = size
         self._tensors[buffer].append(tensor)
 
     def _tell(self, name: str, port: int, buffer: int, begin: int) -> None:

@@ -41,9 +41,9 @@ def told_bundle(
 def step_stats(trace: MemoryTrace, graph: GraphDef, given: Mapping[str, int]) -> StepStats:
     """What the nodes of a graph, all on one device, did in their step; `given` has the bytes of its arguments.
 
-    1. What an op allocated that is still held when the next one begins is an output. The trace does not tell ports:
-       they are numbered as they were allocated. Which ops give out the buffer of an input is told by the graph
-       (`with_shared`).
+    1. What an op allocated that is held beyond its end, and when the next one begins, is an output. The trace does
+       not tell ports: they are numbered as they were allocated. Which ops give out the buffer of an input is told
+       by the graph (`with_shared`).
     2. What outlives the step is an output, unless it takes the place of something as large (`traced_memory`).
     3. Arguments are there when the first op begins. TensorFlow 2.19 traces that they run, too: that says nothing.
     4. So is what was freed in the step without something as large in its place, as a variable's old value is if the
@@ -61,7 +61,7 @@ def step_stats(trace: MemoryTrace, graph: GraphDef, given: Mapping[str, int]) ->
     for buffer in (*traced_buffers(of_step, begun), *_found(of_step, begun)):
         made[buffer.born].append(buffer)
     first = begun[0].at
-    events = [_event(Begun(first, name, first), [given[name]]) for name in sorted(given) if given[name]]
+    events = [_event(Begun(first, name, first), [(given[name], 0)]) for name in sorted(given) if given[name]]
     events += [_allocating(run, made[place], trace.pool) for place, run in enumerate(begun)]
     for number, output in enumerate((output for event in events for output in event.output), 1):
         output.tensor_description.allocation_description.allocation_id = number
@@ -81,19 +81,20 @@ def _found(trace: MemoryTrace, begun: Sequence[Begun]) -> Iterator[Buffer]:
 
 
 def _allocating(run: Begun, buffers: Sequence[Buffer], pool: Sequence[tuple[float, int]]) -> NodeExecStats:
-    outputs = [buffer.made.bytes for buffer in buffers if buffer.dies != buffer.born]
+    outputs = [(b.made.bytes, b.made.asked) for b in buffers if b.dies != b.born]
     event = _event(run, outputs)
     if buffers:
         scratch = most_at_once([buffer.made for buffer in buffers if buffer.dies == buffer.born])
         event.memory.add(
-            peak_bytes=sum(outputs) + scratch,
+            peak_bytes=sum(size for size, _ in outputs) + scratch,
             allocator_bytes_in_use=_level(pool, run.until),
             allocation_records=[record for buffer in buffers for record in _records(buffer.made)],
         )
     return event
 
 
-def _event(run: Begun, outputs: Sequence[int]) -> NodeExecStats:
+def _event(run: Begun, outputs: Sequence[tuple[int, int]]) -> NodeExecStats:
+    """With the bytes of each output, and those that were asked for."""
     begin, end = round(run.at * 1e9), round(run.until * 1e9)
     event = NodeExecStats(
         node_name=run.node,
@@ -102,8 +103,9 @@ def _event(run: Begun, outputs: Sequence[int]) -> NodeExecStats:
         op_end_rel_nanos=end - begin,
         all_end_rel_nanos=end - begin,
     )
-    for slot, size in enumerate(outputs):
-        event.output.add(slot=slot).tensor_description.allocation_description.allocated_bytes = size
+    for slot, (size, asked) in enumerate(outputs):
+        described = event.output.add(slot=slot).tensor_description.allocation_description
+        described.allocated_bytes, described.requested_bytes = size, asked
     return event
 
 

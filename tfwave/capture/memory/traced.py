@@ -21,8 +21,8 @@ def traced_memory(
     `trace` is of that step alone (`MemoryTrace.of_step`), `nodes` are those of its graph, or all that it has. It
     does not tell ports, nor who reads what: tensors are named by their nodes alone, and read until they are free.
 
-    1. A buffer that is freed before the next op begins is scratch; else it is given back by the last op that had
-       begun when it was freed.
+    1. A buffer that is freed before its op ends, or before the next one begins, is scratch; else it is given back
+       by the last op that had begun when it was freed.
     2. One that outlives the step, and is as large as one from before that was freed in it, takes its place, as a
        variable's new value does: it counts as held until then.
     3. What an op allocates under a name that the graph has not, as in a function that is called, is that of the op
@@ -85,8 +85,13 @@ def traced_buffers(trace: MemoryTrace, begun: Sequence[Begun]) -> Iterator[Buffe
         runs_of[run.node].append(place)
     for allocation in trace.allocations:
         born = _born(allocation, begins, runs_of)
-        dies = None if allocation.freed is None else max(born, bisect_right(begins, allocation.freed) - 1)
-        yield Buffer(allocation, born, dies)
+        yield Buffer(allocation, born, _dies(allocation, born, begun, begins))
+
+
+def _dies(made: Allocation, born: int, begun: Sequence[Begun], begins: Sequence[float]) -> int | None:
+    if made.freed is None:
+        return None
+    return born if made.freed <= begun[born].until else max(born, bisect_right(begins, made.freed) - 1)
 
 
 def _ops(begun: Sequence[Begun], buffers: Sequence[Buffer]) -> list[OpMemory]:

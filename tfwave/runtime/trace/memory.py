@@ -21,7 +21,9 @@ from tfwave.runtime.native import tensorflow_version
 from tfwave.runtime.trace.xplane import OpRun, read_trace
 
 _ALLOCATION, _DEALLOCATION = b"MemoryAllocation", b"MemoryDeallocation"
-_ADDRESS, _BYTES, _POOL, _STEP, _OP = b"addr", b"allocation_bytes", b"bytes_allocated", b"id", b"tf_op"
+_ADDRESS, _BYTES, _ASKED = b"addr", b"allocation_bytes", b"requested_bytes"
+_POOL, _STEP, _OP = b"bytes_allocated", b"id", b"tf_op"
+_NUMBERS = (_ADDRESS, _BYTES, _ASKED, _POOL, _STEP)
 _HOST = b"/host:CPU"
 _OPTIONS = {"host_tracer_level": 3, "device_tracer_level": 0, "python_tracer_level": 0}
 _PROFILER = "tensorflow.python.profiler.internal._pywrap_profiler"
@@ -31,13 +33,17 @@ _SETTLE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Allocation:
-    """A buffer; times in seconds since the begin of the trace. `freed` is None if it outlived the trace."""
+    """A buffer; times in seconds since the begin of the trace.
+
+    `freed` is None if it outlived the trace. `asked` are those of its bytes that were asked for; 0: not known.
+    """
 
     step: int
     node: str
     bytes: int
     at: float
     freed: float | None = None
+    asked: int = 0
 
 
 @dataclass(frozen=True)
@@ -167,7 +173,7 @@ def _paired(events: Iterable["_PoolEvent"]) -> tuple[list[Allocation], list[tupl
                 late[event.address] += 1
                 _free(made, held[event.address], event.at)
             held[event.address] = len(made)
-            made.append(Allocation(event.step, event.node, event.bytes, event.at))
+            made.append(Allocation(event.step, event.node, event.bytes, event.at, asked=event.asked))
         elif late[event.address]:
             late[event.address] -= 1
         elif event.address in held:
@@ -187,6 +193,7 @@ class _PoolEvent:
     takes: bool
     address: int
     bytes: int
+    asked: int
     pool: int
     step: int
     node: str
@@ -210,7 +217,7 @@ def _pool_event(event: XEvent, stats: Mapping[int, bytes], at: float, *, takes: 
         name = stats.get(stat.metadata_id, b"")
         if name == _OP:
             node = stats.get(stat.ref_value, b"") or stat.str_value
-        elif name in {_ADDRESS, _BYTES, _POOL, _STEP}:
+        elif name in _NUMBERS:
             numbers[name] = stat.uint64_value or stat.int64_value
-    told = (numbers[_ADDRESS], numbers[_BYTES], numbers[_POOL], numbers[_STEP])
+    told = (numbers[_ADDRESS], numbers[_BYTES], numbers[_ASKED], numbers[_POOL], numbers[_STEP])
     return _PoolEvent(at, takes, *told, node.decode(errors="replace"))
