@@ -1,8 +1,8 @@
 """The training step of a capture bundle, as one decides on its memory."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.costs import traced_costs
@@ -75,6 +75,35 @@ def _refuse_loops(found: CapturedMemory) -> None:
         )
 
 
+def in_turn(step: TrainingStep) -> TrainingStep:
+    """With each op behind all that it needs in the graph, else as they were traced.
+
+    TensorFlow computes constants when it first sees a graph, behind all rewriting: then what reads one does not
+    wait for the ops that would have made it, some of which run all the same, and later.
+    """
+    order: dict[int, None] = {}
+    for number in range(len(step.ops)):
+        waiting = [number]
+        while waiting:
+            lacking = [op for op in step.ops[waiting[-1]].after if op not in order]
+            waiting += reversed(lacking)
+            if not lacking:
+                order[waiting.pop()] = None
+    if [*order] == [*range(len(order))]:
+        return step
+    turn = {number: place for place, number in enumerate(order)}
+    ops = [replace(op, after=_at(turn, op.after)) for op in map(step.ops.__getitem__, order)]
+    buffers = [
+        replace(b, writers=_at(turn, b.writers), uses=_at(turn, b.uses), slices=_at(turn, b.slices))
+        for b in step.buffers
+    ]
+    return replace(step, ops=tuple(ops), buffers=tuple(buffers))
+
+
+def _at(turn: Mapping[int, int], numbers: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(turn[number] for number in numbers))
+
+
 class _Made:
     def __init__(self, bundle: Bundle, found: CapturedMemory, table: OpTable, flow: StepFlow) -> None:
         self._view, self._found, self._table, self._flow = bundle.view, found, table, flow
@@ -90,7 +119,8 @@ class _Made:
         profile = self._memory.profile
         ops = tuple(self._op(run, node) for run, node in enumerate(self._nodes))
         buffers = tuple(map(self._buffer, self._memory.tensors))
-        return TrainingStep(profile.device, ops, buffers, profile.resident + max(0, self._found.others or 0))
+        resident = profile.resident + max(0, self._found.others or 0)
+        return in_turn(TrainingStep(profile.device, ops, buffers, resident))
 
     def _op(self, run: int, node: int | None) -> Op:
         memory = self._memory.profile.ops[run]
