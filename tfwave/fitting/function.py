@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tfwave.bundle.bundle import Bundle
 from tfwave.capture.call import traced_function
 from tfwave.errors import EnforcerError, PlanError
-from tfwave.offload.batch import scaled
+from tfwave.offload.batch import at_rows
 from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.question import Question
 from tfwave.passes.registry import find_pass
@@ -134,8 +134,7 @@ class FittedFunction:
         reserve_for(plan)
         self._serve(plan)
         make: Any = find_pass("fit_memory")
-        concrete = self._step.get_concrete_function(*batch)
-        with untouched(concrete, only_on_error=True), in_grappler(make(plan)) as shown:
+        with untouched(self._step, batch, only_on_error=True), in_grappler(make(plan)) as shown:
             try:
                 value = instance(*batch)
             finally:
@@ -159,13 +158,14 @@ class FittedFunction:
         if self._pool is not None:
             self._pool.remove()
         captured = captured_step(self._traced(sample, traced_rows))
-        times = 1.0 if traced_rows == rows else rows / traced_rows  # both may be 0
+        is_estimated = traced_rows != rows
+        whole = self._at(captured, rows, sample, traced_rows) if is_estimated else captured
         question = Question(
-            _at(captured, times),
-            None,
+            whole,
+            captured if whole.step.buffers != captured.step.buffers else None,
             self._limit,
             places=self._pool is not None,
-            estimated=times != 1,
+            estimated=is_estimated,
         )
         if question.fit is None or question.section is None:
             raise PlanError(_refusal(question, rows))
@@ -181,9 +181,25 @@ class FittedFunction:
         self._leave(self._name(rows), plan, question)
         return plan
 
+    def _at(self, captured: CapturedStep, rows: int, sample: tuple[Any, ...], traced: int) -> CapturedStep:
+        """The step of so many rows, from what was traced and, of half as many, from what is traced now."""
+        steps = {traced: captured.step}
+        half = traced // 2
+        if half:
+            try:
+                steps[half] = captured_step(self._traced(first_rows(sample, traced, half), half)).step
+            except Exception as error:  # the step's own: any
+                _log.warning(
+                    "tfwave: the step was not traced with %d rows (%s): all bytes but those of gradients are taken "
+                    "to grow with the rows",
+                    half,
+                    error,
+                )
+        return replace(captured, step=at_rows(steps, rows))
+
     def _traced(self, sample: tuple[Any, ...], rows: int) -> Bundle:
         try:
-            with untouched(self._step.get_concrete_function(*sample)):
+            with untouched(self._step, sample):
                 return traced_function(self._step, *sample, steps=_TRACED, warmup=1)
         except Exception as error:
             if not ran_out_of_memory(error):
@@ -223,7 +239,8 @@ def fit_memory(
     1. What is trained is what `step` trains, bit for bit: variables are as they were behind those three steps. What
        is no variable, such as a table or an iterator that the step changes, is not put back.
     2. The steps that are traced must fit as they are: where the whole batch does not, let them be of its first
-       `sample_rows` rows. Bytes and seconds are then taken to grow with the rows, but for gradients and scratch.
+       `sample_rows` rows. Then three steps of half as many rows run, too, and each buffer is taken to grow in a
+       straight line, as it does between these two; an op's seconds grow with the rows if a buffer of its own does.
     3. A tenth of the limit is kept free, as nobody knows how all ops interleave; a fiftieth in a planned pool, if
        the whole batch was traced.
     4. `step` itself stays as it is; calls of it, and of what it calls, are not changed.
@@ -254,10 +271,6 @@ def fit_memory(
         )
     load_stash_ops()
     return FittedFunction(step, wanted, sample_rows, None if report_dir is None else Path(report_dir))
-
-
-def _at(captured: CapturedStep, times: float) -> CapturedStep:
-    return captured if times == 1 else replace(captured, step=scaled(captured.step, times))
 
 
 def _refusal(question: Question, rows: int) -> str:

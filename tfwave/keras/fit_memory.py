@@ -41,7 +41,7 @@ class FitMemoryCallback(Hooks):
         Args:
             limit: bytes, or with a unit, such as ``"512MiB"``; that of the pool, if nothing says otherwise.
             sample_rows: how many rows of a batch are traced; all, if nothing says otherwise. These must fit as they
-                are; bytes and seconds are taken to grow with the rows, but for gradients and scratch.
+                are; half as many are traced, too, which tells what grows with the rows (see `tfwave.fit_memory`).
             report_dir: where to write TensorBoard events (what went to the host and back in each epoch as scalars)
                 besides what `tfwave.fit_memory` writes there; None: nowhere.
         """

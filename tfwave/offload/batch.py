@@ -1,5 +1,7 @@
-"""How large a batch would fit, estimated from a step that was captured at one batch, or at two."""
+"""What a step holds at another batch, and how large a one would fit: from a capture at one batch, or at two."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +35,7 @@ def largest_batch(
     Raises:
         BundleError: the captures are not of one step at two batches.
     """
-    grown, times = (scaled(step, 2.0), 2.0) if other is None else _as_in(step, other)
+    grown, times = (_grown(step, 2.0, {}), 2.0) if other is None else _as_in(step, other)
     orders = [tuple(range(len(step.ops))), lean_order(step)]
     plain = [
         _times(_held(step, o, Method.KEEP), _held(grown, o, Method.KEEP), limit, times) for o in orders[:1]
@@ -46,35 +48,65 @@ def largest_batch(
     return LargestBatch(min(max(plain), max(away)), max(away))
 
 
-def scaled(step: TrainingStep, times: float) -> TrainingStep:
-    """At so many times its batch, estimated: tensors and seconds grow with it, gradients and scratch do not."""
+def at_rows(captures: Mapping[int, TrainingStep], rows: int) -> TrainingStep:
+    """At so many rows, estimated from the step at other numbers of rows, of which the fewest and the most count.
+
+    A buffer grows in a straight line, as it does between these two. One that they do not share, or all, if there is
+    but one capture, grows with the rows, unless it is a gradient, which updates read. An op's seconds grow with the
+    rows if any of its buffers does. Scratch does not grow.
+    """
+    fewest, most = min(captures), max(captures)
+    step, times = captures[most], rows / most
+    if fewest == most:
+        return _grown(step, times, {})
+    reach = (rows - most) / (most - fewest)
+    before = _sizes(captures[fewest])
+    lines = {
+        number: b.bytes + max(0.0, (b.bytes - before[b.names[0]]) * reach)
+        for number, b in enumerate(step.buffers)
+        if b.names[0] in before
+    }
+    return _grown(step, times, lines)
+
+
+def _grown(step: TrainingStep, times: float, known: Mapping[int, float]) -> TrainingStep:
+    """At so many times its batch, where some buffers are known to have so many bytes then."""
     fixed = {number for op, used in zip(step.ops, step.used, strict=True) if op.changes for number in used}
     buffers = [
-        b if number in fixed else replace(b, bytes=round(b.bytes * times))
+        replace(b, bytes=round(known.get(number, b.bytes if number in fixed else b.bytes * times)))
         for number, b in enumerate(step.buffers)
     ]
-    ops = tuple(replace(op, seconds=op.seconds * times) for op in step.ops)
+    grows = [now.bytes != b.bytes for b, now in zip(step.buffers, buffers, strict=True)]
+    ops = tuple(
+        replace(op, seconds=op.seconds * times) if any(grows[number] for number in used) else op
+        for op, used in zip(step.ops, step.used, strict=True)
+    )
     return replace(step, ops=ops, buffers=tuple(buffers))
+
+
+def _sizes(step: TrainingStep) -> dict[str, int]:
+    return {name: buffer.bytes for buffer in step.buffers for name in buffer.names}
 
 
 def _as_in(step: TrainingStep, other: TrainingStep) -> tuple[TrainingStep, float]:
     """The step with the bytes of another, and the ratio of their batches: that by which most bytes differ."""
     _check_same(step, other)
-    sizes = {name: buffer.bytes for buffer in other.buffers for name in buffer.names}
+    sizes = _sizes(other)
     scratch = {op.node: op.scratch for op in other.ops}
     buffers = tuple(replace(b, bytes=sizes.get(b.names[0], b.bytes)) for b in step.buffers)
     ops = tuple(replace(op, scratch=scratch.get(op.node, op.scratch)) for op in step.ops)
-    votes: dict[float, int] = {}
+    alike: dict[float, list[tuple[int, int]]] = defaultdict(list)
     for mine, theirs in zip(step.buffers, buffers, strict=True):
         if mine.bytes != theirs.bytes:
-            ratio = round(theirs.bytes / mine.bytes, 2)
-            votes[ratio] = votes.get(ratio, 0) + mine.bytes
-    if not votes:
+            alike[round(theirs.bytes / mine.bytes, 2)].append((mine.bytes, theirs.bytes))
+    if not alike:
         raise BundleError("the two captures hold the same bytes: capture the step at another batch")
-    times = max(votes, key=lambda ratio: (votes[ratio], ratio))
-    if times == 1:
+    votes = {ratio: tuple(map(sum, zip(*pairs, strict=True))) for ratio, pairs in alike.items()}
+    most = max(votes, key=lambda ratio: (votes[ratio][0], ratio))
+    if most == 1:
         raise BundleError("the batches of the two captures hardly differ: capture the step at another batch")
-    return replace(step, ops=ops, buffers=buffers), times
+    mine, theirs = votes[most]
+    return replace(step, ops=ops, buffers=buffers), theirs / mine
 
 
 def _check_same(step: TrainingStep, other: TrainingStep) -> None:

@@ -7,7 +7,7 @@ thread that asks (`ScopedMemoryDebugAnnotation`); what the plan does not know li
 import ctypes
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -163,8 +163,10 @@ class PlannedPool:
         native.call(self._library, name, *arguments)
 
 
-def open_pool(limit_bytes: int) -> PlannedPool:
-    """Make a pool of so many bytes the CPU's, before anything is allocated; imports TensorFlow.
+def open_pool(limit_bytes: int, configure: Callable[[], object] | None = None) -> PlannedPool:
+    """Make a pool of so many bytes the CPU's, before anything is allocated; imports TensorFlow, and starts it.
+
+    `configure` is called before it starts.
 
     oneDNN is turned off, as it crashes where a pool runs out.
 
@@ -182,6 +184,8 @@ def open_pool(limit_bytes: int) -> PlannedPool:
     set_variables(wanted)
     library = native.load()
     native.call(library, "tfwave_pool_open", ctypes.c_int64(limit_bytes))
+    if configure is not None:
+        configure()
     _ask_once()
     used = ctypes.c_int32()
     native.call(library, "tfwave_pool_is_used", ctypes.byref(used))

@@ -6,6 +6,8 @@ python -m tests.numerics.memory.fitting_calls
 import json
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +16,16 @@ import numpy as np
 
 from tfwave.colocate import limit_memory
 
-limit_memory("64MiB")
+THREADS = 3
+
+
+def configure() -> None:
+    """What can be set only before TensorFlow starts."""
+    threading: Any = import_module("tensorflow").config.threading
+    threading.set_inter_op_parallelism_threads(THREADS)
+
+
+limit_memory("64MiB", configure=configure)
 
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -24,6 +35,9 @@ from tfwave.errors import TfwaveError  # noqa: E402
 from tfwave.keras import FitMemoryCallback  # noqa: E402
 
 WIDTH, ROWS, SAMPLE = 8, 6, 4
+MANY, WIDE = 64, 512
+"""Of outputs, 128 KiB: TensorFlow computes a constant of that size, and keeps what makes it."""
+TRIES = 6
 
 
 class Function:
@@ -53,6 +67,35 @@ def same(given: Callable[[Any], Any], *batch: Any, **named: Any) -> bool:
     plain, fitted = Function(given), Function(given)
     step = fit_memory(fitted.step, sample_rows=SAMPLE)
     return fitted.values(step, *batch, **named) == plain.values(plain.step, *batch, **named)
+
+
+def wide(given: Any, weight: Any) -> Any:
+    """A step whose gradient begins with a large constant."""
+    with tf.GradientTape() as tape:
+        made = tf.tanh(given @ weight)
+        labels = tf.ones_like(made) * given[:, :1]
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=made)
+        loss = tf.reduce_mean(tf.reduce_mean(losses, 1))
+    gradient: Any = tape.gradient(loss, weight)
+    weight.assign_sub(gradient)
+    return loss
+
+
+def means(fit: Callable[[Any], Any]) -> list[str]:
+    """What such a step leaves, several times, as its ops race each other."""
+    batch = np.random.default_rng(1).standard_normal((MANY, WIDTH), np.float32)
+    weights = [tf.Variable(tf.fill([WIDTH, WIDE], 0.01)) for _ in range(TRIES)]
+    for weight in weights:
+        fit(tf.function(partial(wide, weight=weight)))(batch)
+    return [weight.numpy().tobytes().hex() for weight in weights]
+
+
+def given_variable(fit: Callable[[Any], Any]) -> str:
+    """What a step leaves that is called with what it trains."""
+    batch = np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)
+    weight = tf.Variable(tf.fill([WIDTH, WIDTH], 0.01))
+    fit(tf.function(wide))(batch, weight)
+    return weight.numpy().tobytes().hex()
 
 
 def left_of_two_shapes(batch: np.ndarray) -> list[str]:
@@ -142,7 +185,10 @@ def main() -> None:
             "sparse": same(tf.sparse.to_dense, tf.sparse.from_dense(batch)),
             "adversaries": adversaries(Adversaries, callback) == adversaries(Adversaries),
             "unequal": unequal(FitMemoryCallback()) == unequal(),
+            "means": means(fit_memory) == means(lambda step: step),
+            "given variable": given_variable(fit_memory) == given_variable(lambda step: step),
         },
+        "threads": tf.config.threading.get_inter_op_parallelism_threads() / THREADS,
         "left": left_of_two_shapes(batch),
         "plans": len(callback.plans),
         "said": {

@@ -31,6 +31,7 @@ from tfwave.runtime.planned_pool import PlannedPool
 from tfwave.runtime.stash import load_stash_ops
 
 LIMIT = "192MiB"
+DEVICES = 2
 SHARE = 0.7
 """Of what a step holds as it is: so much it may hold, fitted."""
 BATCH, WIDTH, LAYERS, STEPS = 4096, 128, 6, 4
@@ -74,8 +75,15 @@ class Trained:
         ]
 
 
+def configured() -> None:
+    """What can be set only before TensorFlow starts."""
+    config: Any = import_module("tensorflow").config
+    (cpu,) = config.list_physical_devices("CPU")
+    config.set_logical_device_configuration(cpu, [config.LogicalDeviceConfiguration()] * DEVICES)
+
+
 def main(folder: Path) -> None:
-    pool = planned_pool(LIMIT)
+    pool = planned_pool(LIMIT, configure=configured)
     tf: Any = import_module("tensorflow")
     here, other = Trained(tf, "here"), Trained(tf, "there")
     here.session.run(here.reset)
@@ -87,6 +95,7 @@ def main(folder: Path) -> None:
     assert plan.memory is not None
     want, want_other = here.run(), other.run()
     found: dict[str, Any] = {"traced_peak": plan.memory.peak_bytes, "region": plan.memory.region_bytes}
+    found["devices"] = len(tf.config.list_logical_devices("CPU")) / DEVICES
     pool.install(plan)
     found["planned"] = _told(pool, lambda: here.run() == want)
     pool.install(plan)

@@ -14,10 +14,19 @@ def found() -> dict[str, Any]:
     return said_in_pool(64, "tests.numerics.memory.fitting_calls")
 
 
-@pytest.mark.parametrize("case", ["named", "empty", "sparse"])
+@pytest.mark.parametrize("case", ["named", "empty", "sparse", "given variable"])
 def test_a_function_trains_the_same_however_it_is_called(case: str, found: dict[str, Any]) -> None:
-    """With arguments by name, without a row, with a sparse batch of which some rows are traced."""
+    """By name, without a row, with a sparse batch of which some rows are traced, and with the variable."""
     assert found["same"][case]
+
+
+def test_a_step_whose_constants_tensorflow_computes_beforehand_trains_the_same(found: dict[str, Any]) -> None:
+    """Some of the ops that would have made them run all the same, behind those that read what they make."""
+    assert found["same"]["means"]
+
+
+def test_what_is_set_only_before_tensorflow_starts_is_set(found: dict[str, Any]) -> None:
+    assert found["threads"] == 1
 
 
 def test_plans_of_as_many_rows_in_two_shapes_are_all_left(found: dict[str, Any]) -> None:

@@ -35,6 +35,10 @@ def test_a_planned_step_lies_where_the_plan_says(told: dict[str, Any]) -> None:
     assert planned["live"] == 0
 
 
+def test_what_is_set_only_before_tensorflow_starts_is_set(told: dict[str, Any]) -> None:
+    assert told["devices"] == 1
+
+
 def test_a_step_of_another_graph_lies_elsewhere(told: dict[str, Any]) -> None:
     other = told["other"]
     assert other["equal"]

@@ -10,8 +10,8 @@ from tests.memory_steps import Step, bundle_of, declare, graph
 from tests.unit.cli.test_fit_cli import MIB, training
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import captured_memory
-from tfwave.offload.batch import largest_batch
-from tfwave.offload.captured import captured_step
+from tfwave.offload.batch import at_rows, largest_batch
+from tfwave.offload.captured import captured_step, in_turn
 from tfwave.offload.choice import Choice
 from tfwave.offload.fit import least_limit
 from tfwave.offload.forecast import forecast
@@ -63,6 +63,49 @@ def test_a_step_needs_what_was_asked_for_not_what_a_pool_gave() -> None:
     asked = {buffer.names[0]: buffer.bytes for buffer in captured_step(bundle).step.buffers}
     assert (asked["a:0"], asked["loss:0"]) == (4 * MIB, 256)
     assert captured_memory(bundle).peak == captured_memory(training(8)).peak
+
+
+def updating_step(activation: int, squared: int | None, gradient: int = 400) -> TrainingStep:
+    """f makes an activation, b a gradient, s what an optimizer makes of that, u updates; b has scratch."""
+    weight = frozenset([("VarHandleOp", "", "w")])
+    ops = (
+        Op("f", 1.0, 0, (), Phase.FORWARD),
+        Op("b", 2.0, 70, (0,), Phase.BACKWARD),
+        Op("s", 3.0, 0, (1,), Phase.BACKWARD),
+        Op("u", 4.0, 0, (2,), Phase.BACKWARD, changes=weight),
+    )
+    made = {"f": (activation, (0,), (0, 1)), "b": (gradient, (1,), (1, 2, 3)), "s": (squared, (2,), (2, 3))}
+    buffers = [Buffer((f"{n}:0",), b, w, u) for n, (b, w, u) in made.items() if b is not None]
+    return TrainingStep("/cpu", ops, tuple(buffers), 5)
+
+
+def test_what_grows_with_the_rows_is_told_by_two_captures() -> None:
+    """Not what an optimizer makes of gradients, however many rows there are; what shrinks stays."""
+    step = at_rows({4: updating_step(140, 400, 480), 8: updating_step(240, 400)}, 64)
+    assert [buffer.bytes for buffer in step.buffers] == [240 + 14 * 100, 400, 400]
+    assert [(op.seconds, op.scratch) for op in step.ops] == [(8.0, 0), (16.0, 70), (3.0, 0), (4.0, 0)]
+
+
+def test_what_two_captures_do_not_share_grows_with_the_rows_unless_updates_read_it() -> None:
+    assert [
+        b.bytes for b in at_rows({4: updating_step(140, None), 8: updating_step(240, 400)}, 16).buffers
+    ] == [*(240 + 200, 400, 400)]
+    alone = at_rows({8: updating_step(240, 400)}, 16)
+    assert [buffer.bytes for buffer in alone.buffers] == [480, 400, 400]
+    assert at_rows({8: alone}, 8) == alone
+
+
+def test_an_op_that_was_traced_before_what_it_needs_is_told_behind_that() -> None:
+    """As where TensorFlow has computed the constant that f reads, and still runs c, which makes it."""
+    ops = tuple(
+        Op(name, 1.0, 0, after, Phase.FORWARD)
+        for name, after in (("f", (2,)), ("g", (0,)), ("c", ()), ("h", (1,)))
+    )
+    kept, late = Buffer(("c",), 8, (2,), (2,)), Buffer(("f:0",), 16, (0, 1), (0, 1, 3))
+    step = in_turn(TrainingStep("/cpu", ops, (kept, late), 0))
+    assert [(op.node, op.after) for op in step.ops] == [("c", ()), ("f", (0,)), ("g", (1,)), ("h", (2,))]
+    assert [(b.writers, b.uses) for b in step.buffers] == [((0,), (0,)), ((1, 2), (1, 2, 3))]
+    assert in_turn(step) is step
 
 
 def test_seeds_that_are_drawn_anew_are_not_drawn_again() -> None:

@@ -1,5 +1,6 @@
 """Steps that leave no trace in the variables."""
 
+import inspect
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -7,12 +8,15 @@ from typing import Any
 
 
 @contextmanager
-def untouched(concrete: Any, *, only_on_error: bool = False) -> Generator[None]:
-    """Give all variables that a trace captures their values back at the end; these are kept outside the pool."""
+def untouched(step: Any, batch: tuple[Any, ...], *, only_on_error: bool = False) -> Generator[None]:
+    """Give all variables that a `tf.function` has with a batch their values back at the end.
+
+    Those that it is called with, also by default, and those that it captures. Values are kept outside the pool.
+    """
     raw_ops: Any = import_module("tensorflow").raw_ops
     before = [
         (handle, raw_ops.ReadVariableOp(resource=handle, dtype=kind).numpy())
-        for handle, kind in _variables(concrete)
+        for handle, kind in _variables(step, batch)
     ]
     done = False
     try:
@@ -24,9 +28,13 @@ def untouched(concrete: Any, *, only_on_error: bool = False) -> Generator[None]:
                 raw_ops.AssignVariableOp(resource=handle, value=value)
 
 
-def _variables(concrete: Any) -> Iterator[tuple[Any, int]]:
+def _variables(step: Any, batch: tuple[Any, ...]) -> Iterator[tuple[Any, int]]:
     """The handles, those of variables that are only written, too, and their types."""
-    for handle in concrete.captured_inputs:
+    called_with = inspect.signature(step.python_function).bind(*batch)
+    called_with.apply_defaults()
+    leaves = import_module("tensorflow").nest.flatten([called_with.args, called_with.kwargs])
+    given = [leaf.handle for leaf in leaves if hasattr(leaf, "handle")]
+    for handle in (*given, *step.get_concrete_function(*batch).captured_inputs):
         told = getattr(handle, "_handle_data", None)
         if told is not None and told.is_set:
             yield handle, told.shape_and_type[0].dtype
