@@ -50,12 +50,12 @@ class Inside:
         self.gate, self.threads = gate, threads
         self.came: list[str] = []
         self.leave: dict[str, threading.Event] = {}
-        self.ended: list[Future[None]] = []
+        self.ended: dict[str, Future[None]] = {}
 
     def go(self, name: str, *, alone: bool = False) -> None:
         self.leave[name] = threading.Event()
-        self.ended.append(self.threads.submit(self._stay, name, alone=alone))
-        time.sleep(0.05)  # it waits by now, if it has to
+        self.ended[name] = self.threads.submit(self._stay, name, alone=alone)
+        self._settle()
 
     def _stay(self, name: str, *, alone: bool) -> None:
         with self.gate.alone() if alone else self.gate.beside():
@@ -65,7 +65,17 @@ class Inside:
     def end(self, *names: str) -> None:
         for name in names:
             self.leave[name].set()
-        time.sleep(0.05)
+        for name in names:
+            self.ended[name].result(SECONDS)
+        self._settle()
+
+    def _settle(self) -> None:
+        """All are in the gate, or wait in front of it."""
+        waiting: Any = self.gate._changed
+        end = time.monotonic() + SECONDS
+        while len(self.came) + len(waiting._waiters) < len(self.leave):
+            assert time.monotonic() < end
+            time.sleep(0.001)
 
 
 def test_steps_run_beside_each_other_or_one_alone(threads: ThreadPoolExecutor) -> None:
@@ -102,7 +112,8 @@ def test_nobody_waits_in_the_gate_for_ever(
     inside.end("hangs")
     inside.go("alone hangs", alone=True)
     inside.go("goes on")
-    time.sleep(0.1)
+    while "goes on" not in inside.came:
+        time.sleep(0.01)
     inside.end("alone hangs", "goes on")
     assert inside.came == ["hangs", "alone hangs", "goes on"]
     assert "a step that runs alone takes over" in caplog.messages[0]
