@@ -1,6 +1,6 @@
 """What a step holds at another batch, and how large a one would fit: from a capture at one batch, or at two."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -95,18 +95,19 @@ def _as_in(step: TrainingStep, other: TrainingStep) -> tuple[TrainingStep, float
     scratch = {op.node: op.scratch for op in other.ops}
     buffers = tuple(replace(b, bytes=sizes.get(b.names[0], b.bytes)) for b in step.buffers)
     ops = tuple(replace(op, scratch=scratch.get(op.node, op.scratch)) for op in step.ops)
-    alike: dict[float, list[tuple[int, int]]] = defaultdict(list)
+    held: Counter[float] = Counter()
+    held_there: Counter[float] = Counter()
     for mine, theirs in zip(step.buffers, buffers, strict=True):
         if mine.bytes != theirs.bytes:
-            alike[round(theirs.bytes / mine.bytes, 2)].append((mine.bytes, theirs.bytes))
-    if not alike:
+            ratio = round(theirs.bytes / mine.bytes, 2)
+            held[ratio] += mine.bytes
+            held_there[ratio] += theirs.bytes
+    if not held:
         raise BundleError("the two captures hold the same bytes: capture the step at another batch")
-    votes = {ratio: tuple(map(sum, zip(*pairs, strict=True))) for ratio, pairs in alike.items()}
-    most = max(votes, key=lambda ratio: (votes[ratio][0], ratio))
+    most = max(held, key=lambda ratio: (held[ratio], ratio))
     if most == 1:
         raise BundleError("the batches of the two captures hardly differ: capture the step at another batch")
-    mine, theirs = votes[most]
-    return replace(step, ops=ops, buffers=buffers), theirs / mine
+    return replace(step, ops=ops, buffers=buffers), held_there[most] / held[most]
 
 
 def _check_same(step: TrainingStep, other: TrainingStep) -> None:

@@ -9,7 +9,7 @@ from tfwave.reduce.state import send_state
 class Donor:
     """Keeps what is asked for until the weights are those that it is of.
 
-    The methods are called under the lock of the member that it is.
+    The methods but `bring` are called under the lock of the member that it is.
 
     Attributes:
         offer: all members' weights before the first reduce, which others may wait for; None once they change.

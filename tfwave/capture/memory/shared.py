@@ -6,7 +6,7 @@ something: what others read of them.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tfwave.bundle.memory.held import STATE_OPS
 from tfwave.graph.names import CONTROL_PORT, TensorName, parse_input
@@ -74,7 +74,7 @@ class _Sharing:
         name = self._view.names[number]
         inputs = [parse_input(text) for text in self._view.nodes[number].input]
         for port in ports:
-            shared = next(self._shared(number, inputs, begin), None)
+            shared = self._shared(number, inputs, begin)
             if shared is not None:
                 self._lies(TensorName(name, port), shared)
                 self._tell(name, port, shared, begin)
@@ -93,18 +93,15 @@ class _Sharing:
         if done is not None:
             self._done[number] = done
 
-    def _shared(self, number: int, inputs: Sequence[TensorName], begin: int) -> Iterator[int]:
+    def _shared(self, number: int, inputs: Sequence[TensorName], begin: int) -> int | None:
         """Case 2."""
         viewed = self._viewed(number)
-        sources = inputs if viewed is None else [inputs[viewed]]
-        buffers = [self._number[source] for source in sources if source in self._number]
+        if viewed is not None:
+            return self._number.get(inputs[viewed])
+        buffers = [self._number[source] for source in inputs if source in self._number]
         largest = max((self._asked[buffer] for buffer in buffers), default=0)
-        for buffer in buffers:
-            is_free = self._asked[buffer] == largest and self._is_left(
-                buffer, self._view.names[number], begin
-            )
-            if viewed is not None or is_free:
-                yield buffer
+        name = self._view.names[number]
+        return next((b for b in buffers if self._asked[b] == largest and self._is_left(b, name, begin)), None)
 
     def _viewed(self, number: int) -> int | None:
         """The position of the input of which an op gives a view, or slices."""

@@ -15,6 +15,17 @@ def arguments(batch: Any) -> tuple[Any, ...]:
     return batch if isinstance(batch, tuple) else (batch,)  # pyright: ignore[reportUnknownVariableType]
 
 
+def bound_to(step: Any, batch: tuple[Any, ...], named: Mapping[str, Any]) -> inspect.BoundArguments:
+    """What a `tf.function` is called with, defaults included.
+
+    Raises:
+        TypeError: the function takes no such arguments.
+    """
+    bound = inspect.signature(step.python_function).bind(*batch, **named)
+    bound.apply_defaults()
+    return bound
+
+
 def by_place(step: Any, batch: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
     """What a `tf.function` is called with, all by its place: what is given by name, too, and what stands before it.
 
@@ -24,8 +35,7 @@ def by_place(step: Any, batch: tuple[Any, ...], named: Mapping[str, Any]) -> tup
     """
     if not named:
         return batch
-    bound = inspect.signature(step.python_function).bind(*batch, **named)
-    bound.apply_defaults()
+    bound = bound_to(step, batch, named)
     alone = ", ".join(name for name in bound.kwargs if name in named)
     if alone:
         raise EnforcerError(f"the step takes {alone} by name alone: let it take that by place, too")

@@ -1,10 +1,11 @@
 """Steps that leave no trace in the variables."""
 
-import inspect
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+
+from tfwave.runtime.live.batches import bound_to
 
 
 @contextmanager
@@ -30,9 +31,8 @@ def untouched(step: Any, batch: tuple[Any, ...], *, only_on_error: bool = False)
 
 def _variables(step: Any, batch: tuple[Any, ...]) -> Iterator[tuple[Any, int]]:
     """The handles, those of variables that are only written, too, and their types."""
-    called_with = inspect.signature(step.python_function).bind(*batch)
-    called_with.apply_defaults()
-    leaves = import_module("tensorflow").nest.flatten([called_with.args, called_with.kwargs])
+    bound = bound_to(step, batch, {})
+    leaves = import_module("tensorflow").nest.flatten([bound.args, bound.kwargs])
     given = [leaf.handle for leaf in leaves if hasattr(leaf, "handle")]
     for handle in (*given, *step.get_concrete_function(*batch).captured_inputs):
         told = getattr(handle, "_handle_data", None)
