@@ -4,7 +4,7 @@ It is, in this order,
 
 1. prebuilt: one that came with the package for exactly this version of TensorFlow;
 2. cached: one that was built before, whichever compiler did;
-3. built into the cache (about 20 s), which takes a C++ compiler.
+3. built into the cache (20 s to some minutes), which takes a C++ compiler.
 
 What came with the package and what was built are tried once with the TensorFlow that is installed, in a process of
 their own (`trial`), before they are loaded; a prebuilt one that is damaged or fails is passed over.
@@ -13,6 +13,7 @@ their own (`trial`), before they are loaded; a prebuilt one that is damaged or f
 import ctypes
 import hashlib
 import importlib.metadata
+import logging
 import os
 import stat
 from contextlib import suppress
@@ -38,6 +39,8 @@ _DIGEST = "libtfwave.sha256"
 _VERDICT = "prebuilt.verdict"
 _DISTRIBUTIONS = ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow-rocm")
 _MESSAGE_BYTES = 4096
+
+_log = logging.getLogger("tfwave")
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def tensorflow_version() -> str:
 
 
 def ensure_built(progress: Progress | None = None) -> Library:
-    """The library for the installed TensorFlow; compiled if there is none.
+    """The library for the installed TensorFlow; compiled if there is none, which the log tells without `progress`.
 
     Processes that start together build once: the others wait, at most `LOCK_SECONDS`.
 
@@ -82,7 +85,7 @@ def ensure_built(progress: Progress | None = None) -> Library:
         EnforcerError: the compiler failed (names the full log), another process holds the lock too long, or anybody
             can put another library in its place.
     """
-    return find_built() or _build_once(progress or _silent)
+    return find_built() or _build_once(progress)
 
 
 def find_built() -> Library | None:
@@ -183,7 +186,7 @@ def _tried(library: Path, digest: str) -> str:
     return ""
 
 
-def _build_once(progress: Progress) -> Library:
+def _build_once(progress: Progress | None) -> Library:
     from filelock import FileLock, Timeout
 
     folder = _cache_folder()
@@ -198,7 +201,7 @@ def _build_once(progress: Progress) -> Library:
         _refuse_strangers(folder)
         with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
             if not _digest_if_intact(folder):
-                _build(folder, compiler, progress)
+                _build(folder, compiler, progress or _announced(folder))
     except Timeout as err:
         raise EnforcerError(
             f"another process has built {folder} for over {LOCK_SECONDS:.0f} s: end it or remove the folder"
@@ -222,8 +225,10 @@ def _build(folder: Path, compiler: Compiler, progress: Progress) -> None:
     progress(len(sources) + 1, len(sources) + 1, _LIBRARY)
 
 
-def _silent(done: int, total: int, what: str) -> None:
-    del done, total, what
+def _announced(folder: Path) -> Progress:
+    """Of which nothing is heard but its beginning."""
+    _log.warning("tfwave: compiling the native library into '%s', once: that can take minutes", folder)
+    return lambda done, total, what: None
 
 
 def _installed() -> importlib.metadata.Distribution | None:

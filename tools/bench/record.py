@@ -49,7 +49,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tfwave.runtime.native import tensorflow_version
+from tfwave.runtime.native import ensure_built, tensorflow_version
 from tools.bench.memory.colocation_modes import MODES, SEQUENTIAL, SPLIT
 from tools.bench.memory.fitted_modes import MODELS as FITTED_MODELS
 from tools.bench.memory.fitted_modes import WAYS
@@ -297,6 +297,7 @@ def recorded(name: str) -> dict[str, dict[str, Any]]:
 
 def record(names: Sequence[str], only: str, missing: bool) -> None:
     """Run what is chosen, one by one, and put what each says into the file of its record."""
+    ensure_built()  # compiling takes minutes, and what is run has deadlines
     runs = chosen_runs(names, only, missing)
     known = {c: run["seconds"] for name in names for c, run in recorded(name).items() if "seconds" in run}
     session = Session(RESULTS / "unfinished", list(runs), known)

@@ -61,6 +61,15 @@ def test_it_is_built_once_and_says_how_far_it_is(sources: Path, tmp_path: Path) 
     assert not list(path.parent.glob("*.o"))
 
 
+def test_where_nobody_asks_how_far_it_is_the_log_tells_that_it_is_built(
+    sources: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = native.ensure_built().path.parent
+    native.ensure_built()
+    (told,) = caplog.messages
+    assert told == f"tfwave: compiling the native library into '{folder}', once: that can take minutes"
+
+
 @pytest.mark.parametrize(("cores", "quota"), [({7}, "max 100000"), (set(range(64)), "150000 100000")])
 def test_as_many_are_compiled_at_once_as_the_process_has_cores(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: set[int], quota: str
