@@ -1,6 +1,6 @@
 """The branches and loops of a graph, each as a whole."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tfwave.graph.attrs import string_attr
 from tfwave.graph.flow_ops import ENTER_OPS, EXIT_OPS, SWITCH_OPS
@@ -14,7 +14,9 @@ def flow_regions(view: GraphView) -> list[int]:
     1. A while loop: all nodes from its Enters to its Exits, the loops inside it included.
     2. A branch: what data leads to in it, from its Switches to its Merges, these included. Two parts of it that
        share no data, such as what computes two outputs, are regions of their own.
-    3. What begins a branch, a Switch or a constant, and leads into several regions, is in none: Grappler lets a
+    3. Parts that wait for each other are one, as where what a branch writes is waited for: its pivots lead to all
+       in it by control edges, and all in it to the Merge of these pivots.
+    4. What begins a branch, a Switch or a constant, and leads into several regions, is in none: Grappler lets a
        branch and its gradient share them.
 
     Before it is lowered, each of them is one node.
@@ -37,6 +39,8 @@ def flow_regions(view: GraphView) -> list[int]:
     for node, found in led_to.items():
         if len(found) == 1:
             regions.union(node, *found)
+    for together in _waiting_for_each_other(view, [regions[node] for node in range(len(view))], inside):
+        regions.union(*together)
     return [regions[node] for node in range(len(view))]
 
 
@@ -49,6 +53,22 @@ def is_entry(view: GraphView, node: int, inside: Collection[int]) -> bool:
 def _begins(view: GraphView, node: int, inside: Collection[int]) -> bool:
     """Does nothing of a branch lead to a node in it, but what chooses the branch?"""
     return not view.data_fanins[node] or (view.ops[node] in SWITCH_OPS and is_entry(view, node, inside))
+
+
+def _waiting_for_each_other(
+    view: GraphView, regions: Sequence[int], inside: Collection[int]
+) -> Iterable[Collection[int]]:
+    """Regions with nodes inside of branches and loops, those together of which each leads to the others."""
+    import networkx as nx
+
+    flow = {regions[node] for node in inside}
+    waits = nx.DiGraph(
+        (regions[fanin], regions[node])
+        for node in range(len(view))
+        for fanin in view.forward_fanins(node)
+        if regions[fanin] in flow and regions[node] in flow
+    )
+    return nx.strongly_connected_components(waits)
 
 
 def _data_fanouts(view: GraphView, node: int) -> list[int]:

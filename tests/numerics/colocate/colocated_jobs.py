@@ -60,14 +60,21 @@ class Trained:
 
 
 class Keras:
-    """The `train_step` of a model of Keras 3: Adam, dropout, and a loss that is averaged over the steps."""
+    """The `train_step` of a model of Keras 3: dropout, and a loss that is averaged over the steps.
+
+    Its AdamW updates at every other step only, and overwrites the weights by their averages at every third: in
+    branches that give out nothing.
+    """
 
     def __init__(self, seed: int) -> None:
         keras.utils.set_random_seed(seed)
         layers = keras.layers
         hidden = [layers.Dense(WIDTH, "relu"), layers.Dropout(0.2, seed=seed), layers.Dense(WIDTH, "relu")]
         self.model = keras.Sequential([keras.Input((WIDTH,)), *hidden, layers.Dense(WIDTH)])
-        self.model.compile(keras.optimizers.Adam(0.001), "mse")
+        adam = keras.optimizers.AdamW(
+            0.001, gradient_accumulation_steps=2, use_ema=True, ema_overwrite_frequency=3
+        )
+        self.model.compile(adam, "mse")
         self.step = tf.function(self.model.train_step)
 
     def batch(self, data: np.ndarray) -> Any:

@@ -63,6 +63,34 @@ def test_a_shared_constant_does_not_join_a_branch_and_its_gradient() -> None:
     assert regions(*pivot, *first, *second, *ends) == ["a m3 s", "b m4 s2", "pivot sp"]
 
 
+def test_a_branch_whose_writes_are_waited_for_is_one() -> None:
+    """Its pivots lead to all in it, and that to the Merge of them."""
+    pivots = (("sp", "Switch", ["p", "p"]), ("no", "Identity", ["sp"]), ("yes", "Identity", ["sp:1"]))
+    writes = (
+        ("read", "ReadVariableOp", ["x", "^yes"]),
+        ("one", "Const", ["^yes"]),
+        ("add", "AssignAddVariableOp", ["x", "one", "^read"]),
+        ("add2", "AssignAddVariableOp", ["x", "read", "^add"]),
+        ("done", "Merge", ["no", "yes", "^add", "^add2"]),
+    )
+    ends = (("x", "Const", []), ("p", "Const", []), ("after", "NoOp", ["^done"]))
+    assert regions(*pivots, *writes, *ends) == ["add add2 done no one read sp yes"]
+
+
+def test_parts_of_a_branch_one_within_the_other_are_one() -> None:
+    """What ``half`` gives is written before and after ``read``, which shares no data with it."""
+    around = (
+        ("half", "Neg", ["s:1"]),
+        ("write", "AssignVariableOp", ["v", "half"]),
+        ("read", "ReadVariableOp", ["v", "^write"]),
+        ("out", "Neg", ["read"]),
+        ("write2", "AssignVariableOp", ["v", "half", "^read"]),
+    )
+    assert regions(BRANCH[0], BRANCH[1], BRANCH[2], ("v", "VarHandleOp", []), *around) == [
+        "half out read s write write2"
+    ]
+
+
 def test_a_loop_goes_from_its_enters_to_its_exits() -> None:
     loop = (
         ("e", "Enter", ["x"]),
