@@ -45,12 +45,12 @@ class LayerDevices:
             raise TfwaveError(
                 "waves on several devices go by a table, without an offset, a plan or 'auto': give their number"
             )
-        count = self.count if waves is None else int(waves)
-        if not 2 <= count <= self.count:
+        count = self.count if waves is None else waves
+        if count not in range(2, self.count + 1):
             raise TfwaveError(
                 f"there are {count} waves, and {self.count} devices: give 2 to as many as there are devices"
             )
-        return WaveOptions.parallel(count)
+        return WaveOptions.parallel(int(count))
 
     def check_names(self, model: Any) -> None:
         """Refuse a model without these layers.

@@ -174,6 +174,7 @@ def test_replicas_are_refused() -> None:
         ({"offset": 0.5}, "without an offset"),
         ({"waves": "auto"}, "give their number"),
         ({"waves": 3}, "there are 3 waves, and 2 devices"),
+        ({"waves": 2.5}, "there are 2.5 waves, and 2 devices"),
         ({"waves": 1}, "give 2 to as many"),
         ({"devices": {"front": "CPU:0", "back": "/device:CPU:0"}}, "are given one device"),
         ({"devices": {"front": "CPU:0", "back": "TPU:9"}}, "there is no device 'TPU:9'"),
