@@ -75,12 +75,14 @@ def _backward(
 ) -> frozenset[int]:
     forward = frozenset[int]().union(*passes)
     flow = DataFlow(tensors.step, _through_variables(tensors.step, variables, forward))
-    weights = {name for name, nodes in variables.reads.items() if not forward.isdisjoint(nodes)}
-    updates = [update for update in variables.updates if not weights.isdisjoint(update.variables)]
+    changed = {name for update in variables.updates for name in update.variables}
+    read = [n for n, nodes in variables.reads.items() if n in changed and not forward.isdisjoint(nodes)]
+    weights = {name: 1 << number for number, name in enumerate(read)}
+    updates = [update for update in variables.updates if not weights.keys().isdisjoint(update.variables)]
     if not updates:
         raise PassError("what it fetches updates no variable that its forward pass reads")
-    covered = _covered(flow, _gradients(tensors, updates), forward)
-    own = {_bits(updates, variables, nodes) for nodes in passes}
+    covered = _covered(flow, _gradients(tensors, updates, weights), forward)
+    own = {_bits(weights, variables, nodes) for nodes in passes}
     begins = sorted({node for bits in own for node in _begins(covered, bits)})
     given = flow.downstream(forward)
     seeded = flow.downstream([node for node in begins if node not in given])
@@ -104,17 +106,20 @@ def _through_variables(
     return found
 
 
-def _gradients(tensors: StepTensors, updates: Iterable[Update]) -> dict[int, int]:
-    """The bits of the updates that take something from a node."""
+def _gradients(
+    tensors: StepTensors, updates: Iterable[Update], weights: Mapping[Resource, int]
+) -> dict[int, int]:
+    """The bits of the weights of which an update takes something from a node: its gradient, or what decays it."""
     taken: dict[int, int] = {}
-    for number, update in enumerate(updates):
+    for update in updates:
+        own = union(weights.get(name, 0) for name in update.variables)
         for one in tensors.taken(update.node, update.positions):
-            taken[one.source] = taken.get(one.source, 0) | 1 << number
+            taken[one.source] = taken.get(one.source, 0) | own
     return taken
 
 
 def _covered(flow: DataFlow, taken: Mapping[int, int], forward: frozenset[int]) -> dict[int, int]:
-    """Of each node behind the forward pass: the updates that follow from it, if any."""
+    """Of each node behind the forward pass: the weights of which an update follows from it, if any."""
     covered: dict[int, int] = dict(taken)
     for node in reversed(flow.step.order):
         for source in flow.fanins[node] if node in covered else ():
@@ -122,14 +127,13 @@ def _covered(flow: DataFlow, taken: Mapping[int, int], forward: frozenset[int]) 
     return {node: bits for node, bits in covered.items() if node not in forward}
 
 
-def _bits(updates: Sequence[Update], variables: StepVariables, nodes: frozenset[int]) -> int:
-    """Of the updates of weights that one loss follows from."""
-    read = {name for name, readers in variables.reads.items() if not nodes.isdisjoint(readers)}
-    return union(1 << n for n, update in enumerate(updates) if not read.isdisjoint(update.variables))
+def _bits(weights: Mapping[Resource, int], variables: StepVariables, nodes: frozenset[int]) -> int:
+    """The weights that one loss follows from."""
+    return union(bit for name, bit in weights.items() if not nodes.isdisjoint(variables.reads[name]))
 
 
 def _begins(covered: Mapping[int, int], own: int) -> Iterator[int]:
-    """The nodes from which as many of some updates follow as from any."""
+    """The nodes from which updates of as many of some weights follow as from any."""
     sets = {bits & own for bits in covered.values()} - {0}
     return (node for node, bits in covered.items() if bits & own in sets and _is_whole(bits & own, sets))
 

@@ -94,6 +94,7 @@ class _Lives:
         self._layout, self._moves = fit.layout, fit.forecast.moves
         self._step, self._fitted = fit.layout.step, ran
         self._begins, self._ends = ran.run.begins, ran.run.ends
+        self._done = max(self._ends, default=0)
 
     def lives(self) -> Iterator[Life]:
         for number, op in enumerate(self._step.ops):
@@ -106,15 +107,16 @@ class _Lives:
 
     def _kept(self, buffer: Buffer) -> Iterator[Life]:
         """What outlives the step is there until all is done."""
-        until = range(len(self._ends)) if buffer.stays else buffer.uses
+        until = self._done if buffer.stays else self._read(buffer.uses)
         yield self._life(buffer, self._begins[buffer.writers[0]], until)
 
     def _moved(self, buffer: Buffer, move: Move) -> Iterator[Life]:
         late = self._layout.late_uses(self._layout.candidates[move.number])
         out = [self._fitted.out[move.number]] if move.method is Method.OFFLOAD else []
-        yield self._life(buffer, self._begins[buffer.writers[0]], [*(set(buffer.uses) - {*late}), *out])
+        until = self._read([*(set(buffer.uses) - {*late}), *out])
+        yield self._life(buffer, self._begins[buffer.writers[0]], until)
         back = self._fitted.back[move.number]
-        yield self._life(buffer, self._begins[back], [back, *late])
+        yield self._life(buffer, self._begins[back], self._read([back, *late]))
         yield from self._beside(move, back)
 
     def _beside(self, move: Move, back: int) -> Iterator[Life]:
@@ -129,7 +131,9 @@ class _Lives:
         for node, size in self._step.made_again(candidate.chain.ops, names):
             yield life(node, size, begins, ends)
 
-    def _life(self, buffer: Buffer, born: int, users: Collection[int]) -> Life:
-        return life(
-            self._step.ops[buffer.writers[0]].node, buffer.bytes, born, max(self._ends[n] for n in users)
-        )
+    def _read(self, users: Collection[int]) -> int:
+        """When the last of these ops is done."""
+        return max(self._ends[op] for op in users)
+
+    def _life(self, buffer: Buffer, born: int, until: int) -> Life:
+        return life(self._step.ops[buffer.writers[0]].node, buffer.bytes, born, until)

@@ -38,7 +38,7 @@ def model(**options: Any) -> keras.Model:
         if number == LAYERS // 2:
             hidden = layers.Dropout(0.1, seed=1)(hidden)
     made = keras.Model(given, layers.Dense(1)(hidden))
-    made.compile(keras.optimizers.Adam(1e-3), "mse", metrics=["mae"], jit_compile=False, **options)
+    made.compile(keras.optimizers.AdamW(1e-3), "mse", metrics=["mae"], jit_compile=False, **options)
     return made
 
 

@@ -103,6 +103,21 @@ def test_updates_that_go_through_slots_are_followed() -> None:
     assert backward(nodes, fetches) == BACKWARD | slots
 
 
+def test_weights_that_also_decay_follow_from_their_gradients_as_from_the_rate() -> None:
+    """As by Keras 3's AdamW: from its rate two updates of each weight follow, from the gradient of the loss one."""
+    nodes: list[Node] = [*FORWARD, *GRADIENTS, ("rate", "Const", [])]
+    for name in ("v", "w"):
+        nodes += [
+            (f"{name}_now", "ReadVariableOp", [name]),
+            (f"{name}_decay", "Mul", [f"{name}_now", "rate"]),
+            (f"{name}_decayed", "AssignSubVariableOp", [name, f"{name}_decay"]),
+            (f"{name}_step", "Mul", [f"g{name}", "rate"]),
+            (f"update_{name}", "AssignSubVariableOp", [name, f"{name}_step", f"^{name}_decayed"]),
+        ]
+    own = {"rate"} | {f"{v}_{part}" for v in "vw" for part in ("decay", "decayed", "step")}
+    assert backward(nodes) == BACKWARD | own
+
+
 def test_the_gradients_of_two_waves_are_both_backward() -> None:
     """The second one's updates take the first one's gradients, too: from these more updates follow."""
     nodes: list[Node] = []
