@@ -14,10 +14,10 @@ def flow_regions(view: GraphView) -> list[int]:
     1. A while loop: all nodes from its Enters to its Exits, the loops inside it included.
     2. A branch: what data leads to in it, from its Switches to its Merges, these included. Two parts of it that
        share no data, such as what computes two outputs, are regions of their own.
-    3. Parts that wait for each other are one, as where what a branch writes is waited for: its pivots lead to all
-       in it by control edges, and all in it to the Merge of these pivots.
-    4. What begins a branch, a Switch or a constant, and leads into several regions, is in none: Grappler lets a
+    3. What begins a branch, a Switch or a constant, and leads into several regions, is in none: Grappler lets a
        branch and its gradient share them.
+    4. Parts that wait for each other are one, as where what a branch writes is waited for: its pivots lead to all
+       in it by control edges, and all in it to the Merge of these pivots.
 
     Before it is lowered, each of them is one node.
     """

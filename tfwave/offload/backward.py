@@ -75,8 +75,7 @@ def _backward(
 ) -> frozenset[int]:
     forward = frozenset[int]().union(*passes)
     flow = DataFlow(tensors.step, _through_variables(tensors.step, variables, forward))
-    changed = {name for update in variables.updates for name in update.variables}
-    read = [n for n, nodes in variables.reads.items() if n in changed and not forward.isdisjoint(nodes)]
+    read = [name for name, nodes in variables.reads.items() if not forward.isdisjoint(nodes)]
     weights = {name: 1 << number for number, name in enumerate(read)}
     updates = [update for update in variables.updates if not weights.keys().isdisjoint(update.variables)]
     if not updates:

@@ -86,9 +86,7 @@ def test_parts_of_a_branch_one_within_the_other_are_one() -> None:
         ("out", "Neg", ["read"]),
         ("write2", "AssignVariableOp", ["v", "half", "^read"]),
     )
-    assert regions(BRANCH[0], BRANCH[1], BRANCH[2], ("v", "VarHandleOp", []), *around) == [
-        "half out read s write write2"
-    ]
+    assert regions(*BRANCH[:3], ("v", "VarHandleOp", []), *around) == ["half out read s write write2"]
 
 
 def test_a_loop_goes_from_its_enters_to_its_exits() -> None:
