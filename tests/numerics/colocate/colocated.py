@@ -37,9 +37,9 @@ from tfwave.runtime.live.grappler import in_grappler
 from tfwave.runtime.pool import pool_in_use
 from tfwave.sizes import parse_size
 
-SHARED = "70MiB"
-"""Two whole steps have no room in it beside each other, groups of them have: with 64 MiB a step does not fit, with
-73 steps may run whole, one after the other."""
+SHARED = "75MiB"
+"""Two whole steps have no room in it beside each other, groups of them have: with 69 MiB a step does not fit, with
+80 steps may run whole, one after the other."""
 STEPS, FAILS_AFTER, FEW_STEPS = 12, 8, 6
 MB = 1 << 20
 

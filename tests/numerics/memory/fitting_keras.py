@@ -112,7 +112,7 @@ def main() -> None:
                         inputs, targets, callbacks=[FitMemoryCallback()], **small
                     )
                 ),
-                said(lambda: trained.fit(inputs, targets, callbacks=[FitMemoryCallback("8MiB")], **small)),
+                said(lambda: trained.fit(inputs, targets, callbacks=[FitMemoryCallback("2MiB")], **small)),
             ],
         }
     shutil.rmtree(left)
