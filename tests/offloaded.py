@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from tfwave.offload.fit import Fit, Policy, fit_step, least_limit
+from tfwave.offload.fit import Fit, Fits, Policy
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tfwave.plan.memory import Memory
 
@@ -29,8 +29,8 @@ def whole_fit(policy: Policy, seed: int) -> tuple[TrainingStep, Fit]:
     """A random step in whole pieces, and how it fits into some more than the least."""
     rng = random.Random(seed)
     step = whole_pieces(random_step(rng, rng.randint(2, 12)))
-    limit = least_limit(step) + rng.randint(0, 40 * PIECE)
-    fit = fit_step(step, 1 << 40 if policy is Policy.DYMEM else limit, policy)
+    limit = Fits(step).least_limit + rng.randint(0, 40 * PIECE)
+    fit = Fits(step).within(1 << 40 if policy is Policy.DYMEM else limit, policy)
     assert fit is not None
     return step, fit
 

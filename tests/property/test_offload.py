@@ -18,7 +18,7 @@ from tfwave.offload.captured import captured_step
 from tfwave.offload.choice import Choice, Prices
 from tfwave.offload.curve import fitted_curve
 from tfwave.offload.exact import exact_choice
-from tfwave.offload.fit import Policy, fit_step, least_limit
+from tfwave.offload.fit import Fits, Policy
 from tfwave.offload.forecast import forecast
 from tfwave.offload.greedy import greedy_choice
 from tfwave.offload.layout import Layout, Method
@@ -40,9 +40,9 @@ def traced(step: TrainingStep) -> tuple[int, ...]:
 def test_each_promise_is_kept(policy: Policy, seed: int) -> None:
     rng = random.Random(seed)
     step = random_step(rng, rng.randint(2, 8))
-    least, most = least_limit(step), Layout.of(step, traced(step), 3).peak
+    least, most = Fits(step).least_limit, Layout.of(step, traced(step), 3).peak
     limit = least + round(rng.random() * max(0, most - least))
-    fit = fit_step(step, limit, policy)
+    fit = Fits(step).within(limit, policy)
     if fit is None:
         assert policy is Policy.DYMEM  # which offloads all, and knows one order only
         return
@@ -83,7 +83,7 @@ def test_greedy_has_a_plan_wherever_the_optimum_has_one_and_finds_it(
     limit = round(low + share * (layout.peak - low))
     prices = Prices(layout)
     ways = itertools.product(Method, repeat=len(layout.candidates))
-    choices = [Choice(layout, np.array(methods)) for methods in ways]
+    choices = [Choice.of(layout, np.array(methods)) for methods in ways]
     known = [c for c in choices if np.isfinite(prices.total(c)) and c.fits(limit)]
     found = greedy_choice(prices, limit)
     if not known:
@@ -107,7 +107,7 @@ def test_the_integer_optimum_is_that_of_all_choices(rng: random.Random, share: f
     limit = round(low + share * (layout.peak - low))
     prices = Prices(layout)
     ways = itertools.product(Method, repeat=len(layout.candidates))
-    choices = [Choice(layout, np.array(methods)) for methods in ways]
+    choices = [Choice.of(layout, np.array(methods)) for methods in ways]
     known = [prices.total(c) for c in choices if np.isfinite(prices.total(c)) and c.fits(limit)]
     optimum = exact_choice(prices, limit, 20)
     assert optimum.bound == pytest.approx(min(known), rel=1e-3, abs=1e-15)
@@ -145,9 +145,9 @@ def test_exact_is_no_dearer_than_greedy_where_the_solver_has_no_time(monkeypatch
     pytest.importorskip("scipy")
     monkeypatch.setattr(fitting, "EXACT_SECONDS", 1e-9)
     step = random_step(random.Random(1), 9)
-    least, most = least_limit(step), Layout.of(step, traced(step), 3).peak
+    least, most = Fits(step).least_limit, Layout.of(step, traced(step), 3).peak
     limit = (least + most) // 2
-    greedy, exact = (fit_step(step, limit, policy) for policy in (Policy.GREEDY, Policy.EXACT))
+    greedy, exact = (Fits(step).within(limit, policy) for policy in (Policy.GREEDY, Policy.EXACT))
     assert greedy is not None
     assert exact is not None
     assert exact.policy is Policy.EXACT

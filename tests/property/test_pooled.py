@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -14,10 +14,9 @@ from tests.unit.cli.test_fit_cli import training
 from tfwave.memory.pool.growing import bfc_in_one_region
 from tfwave.memory.pool.lives import live_peak
 from tfwave.memory.slots import limit_for
-from tfwave.offload import pooled
 from tfwave.offload.captured import captured_step
-from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, side_by_side
-from tfwave.offload.pooled import RACED, RACES, fit_pool, in_bfc, needed_bytes, run_lives
+from tfwave.offload.fit import Fit, Fits, Policy, side_by_side
+from tfwave.offload.pooled import RACED, RACES, PoolFits, in_bfc, run_lives
 from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
@@ -31,15 +30,13 @@ SEEDS = sorted({*range(int(os.environ.get("TFWAVE_TEST_SEEDS", "24"))), 41})
 In 41 what holds less is faster than what waits more.
 """
 
-Fitting = Callable[[TrainingStep, int, Policy], Fit | None]
 
+class CachedFits(Fits):
+    """Finds each fit once for all who ask."""
 
-@pytest.fixture
-def fitting(monkeypatch: pytest.MonkeyPatch) -> Fitting:
-    """`fit_step`, which finds each fit once for all who ask."""
-    cached: Fitting = cache(fit_step)
-    monkeypatch.setattr(pooled, "fit_step", cached)
-    return cached
+    def __init__(self, step: TrainingStep) -> None:
+        super().__init__(step)
+        self.within = cache(super().within)
 
 
 def taken(fit: Fit, run: FittedRun | None = None) -> int:
@@ -47,11 +44,11 @@ def taken(fit: Fit, run: FittedRun | None = None) -> int:
     return fit.layout.step.resident + bfc_in_one_region(run_lives(fit, run or fit.forecast.run)).size
 
 
-def tried(step: TrainingStep, room: int, fitting: Fitting) -> Iterator[Fit]:
+def tried(fits: Fits, room: int) -> Iterator[Fit]:
     """With less and less held, down to all away that can be; side by side and not."""
-    yield from away_fits(step)
+    yield from fits.away()
     held = room
-    while (fit := fitting(step, held, Policy.GREEDY)) is not None:
+    while (fit := fits.within(held, Policy.GREEDY)) is not None:
         yield fit
         yield from (side_by_side(fit, most) for most in (3, 0))
         held = int(min(held, fit.forecast.peak) * 0.95)
@@ -63,16 +60,18 @@ def is_served(fit: Fit, room: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int, fitting: Fitting) -> None:
+def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int) -> None:
     """And there is one wherever all that can be away leaves room, one op after the other."""
     rng = random.Random(seed)
-    step = whole_pieces(random_step(rng, rng.randint(3, 14)))
-    room = min(needed_bytes(fit, in_bfc) for fit in away_fits(step)) + rng.randint(-4, 30) * PIECE
-    fit = fit_pool(step, room, Policy.GREEDY, in_bfc)
-    others = tried(step, room, fitting)
-    if fit is None:
+    pool = PoolFits(CachedFits(whole_pieces(random_step(rng, rng.randint(3, 14)))), in_bfc)
+    room = min(pooled.needed for pooled in pool.away) + rng.randint(-4, 30) * PIECE
+    served = pool.fastest(room, Policy.GREEDY)
+    others = tried(pool.fits, room)
+    if served is None:
         assert not any(is_served(each, room) for each in others)
         return
+    fit = served.fit
+    assert served.needed == max(fit.forecast.peak, *in_bfc(fit))
     assert fit.forecast.peak <= room
     assert taken(fit) <= max(in_bfc(fit)) <= room
     faster = [each for each in others if each.seconds * 1.001 < fit.seconds]  # ops that begin earlier may
@@ -99,7 +98,7 @@ def test_what_lies_apart_counts() -> None:
     apart = 0
     for seed in range(60):
         step = whole_pieces(random_step(random.Random(seed), 12))
-        apart += any(taken(fit) > fit.forecast.peak for fit in away_fits(step))
+        apart += any(taken(fit) > fit.forecast.peak for fit in Fits(step).away())
     assert apart > 5
 
 
@@ -107,7 +106,7 @@ def test_what_lies_apart_counts() -> None:
 def test_what_outlives_the_step_takes_its_part_of_the_pool(seed: int) -> None:
     step = whole_pieces(random_step(random.Random(seed), 8))
     kept = tuple(replace(buffer, stays=number % 3 == 0) for number, buffer in enumerate(step.buffers))
-    for fit in away_fits(replace(step, buffers=kept)):
+    for fit in Fits(replace(step, buffers=kept)).away():
         held = max(replayed(fit.layout.step, memory_section(fit, NO_GRAPH, 1 << 40, fit.forecast.peak)))
         taken_most = live_peak(run_lives(fit, fit.forecast.run)) + step.resident
         assert held * (1 - FREE_SHARE) <= taken_most <= held * (1 + FREE_SHARE)
@@ -135,5 +134,5 @@ def test_what_lies_apart_is_promised() -> None:
         memory = replace(asked, limit=asked.least).plan().memory
         assert memory is not None
         assert memory.least_bytes <= limit_for(memory.peak_bytes, 2) <= asked.least
-        apart += memory.peak_bytes > min(fit.forecast.peak for fit in away_fits(step))
+        apart += memory.peak_bytes > min(fit.forecast.peak for fit in Fits(step).away())
     assert apart

@@ -6,7 +6,7 @@ import pytest
 
 from tests.offloaded import random_step
 from tests.racing import most_held
-from tfwave.offload.fit import Policy, fit_step, least_limit
+from tfwave.offload.fit import Fits, Policy
 from tfwave.offload.layout import Layout
 from tfwave.offload.section import memory_section
 from tfwave.offload.turns import FREE_SHARE
@@ -21,9 +21,9 @@ RUNS = 30
 def test_no_run_holds_more_than_promised(policy: Policy, seed: int) -> None:
     rng = random.Random(seed)
     step = random_step(rng, rng.randint(3, 12))
-    least, most = least_limit(step), Layout.of(step, tuple(range(len(step.ops))), 3).peak
+    least, most = Fits(step).least_limit, Layout.of(step, tuple(range(len(step.ops))), 3).peak
     limit = least + round(rng.random() * 1.2 * max(0, most - least))
-    fit = fit_step(step, 1 << 40 if policy is Policy.DYMEM else limit, policy)
+    fit = Fits(step).within(1 << 40 if policy is Policy.DYMEM else limit, policy)
     assert fit is not None
     plan = memory_section(fit, NO_GRAPH, 1 << 40, least)
     free = FREE_SHARE * plan.peak_bytes  # what keeps no turn holds that at most

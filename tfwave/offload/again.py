@@ -38,7 +38,7 @@ class Chains:
 
     def __init__(self, step: TrainingStep, places: Sequence[int], candidates: Collection[int]) -> None:
         """Places say when each op runs."""
-        self._step, self._places, self._candidates = step, places, candidates
+        self._step, self._places, self._candidates = step, places, frozenset(candidates)
         self._changed: dict[object, int] = {}
         for number, op in enumerate(step.ops):
             for variable in op.changes:
@@ -59,7 +59,7 @@ class Chains:
                 if op == self._step.buffers[used].writers[0]:
                     made.add(used)
                 elif used != number and self._is_there(used, op, until):
-                    needs.update({used} & set(self._candidates))
+                    needs.update({used} & self._candidates)
                 else:
                     made.add(used)
                     stack += [w for w in self._makers(used, until) if w < op]

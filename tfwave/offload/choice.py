@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tfwave.offload.layout import Bytes, Layout, Method
+from tfwave.offload.layout import RECOMPUTE, Bytes, Layout, Method
 
 
 @dataclass(frozen=True)
@@ -34,31 +34,50 @@ class Prices:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A `Method` for each candidate of a layout."""
+    """A `Method` for each candidate of a layout.
+
+    Attributes:
+        layout: of the step.
+        methods: by candidate.
+        needed: as `Layout.needed`.
+        held: as `Layout.held`.
+    """
 
     layout: Layout
     methods: Bytes
+    needed: Bytes
+    held: Bytes
+
+    @classmethod
+    def of(cls, layout: Layout, methods: Bytes) -> "Choice":
+        """These methods."""
+        needed = layout.needed(methods)
+        return cls(layout, methods, needed, layout.held(methods, layout.returns(methods, needed)))
 
     @classmethod
     def all_of(cls, layout: Layout, method: Method) -> "Choice":
         """The same for all."""
-        return cls(layout, np.full(len(layout.candidates), method, dtype=np.int64))
+        return cls.of(layout, np.full(len(layout.candidates), method, dtype=np.int64))
 
     def having(self, number: int, method: int) -> "Choice":
-        """With another method for one of them."""
+        """With another method for one of them; where no other is needed sooner or later for that, it alone moves."""
         methods = self.methods.copy()
         methods[number] = method
-        return Choice(self.layout, methods)
+        if self.layout.needs[number] and RECOMPUTE in (method, self.methods[number]):
+            return Choice.of(self.layout, methods)
+        held, needed = self.held.copy(), int(self.needed[number])
+        self.layout.relieve(held, number, int(self.methods[number]), needed, -1)
+        self.layout.relieve(held, number, method, needed)
+        return Choice(self.layout, methods, self.needed, held)
 
-    @cached_property
+    @property
     def returns(self) -> Bytes:
         """As `Layout.returns`."""
-        return self.layout.returns(self.methods)
+        return self.layout.returns(self.methods, self.needed)
 
-    @cached_property
-    def held(self) -> Bytes:
-        """As `Layout.held`."""
-        return self.layout.held(self.methods, self.returns)
+    def is_same(self, other: "Choice") -> bool:
+        """Are the methods of another the same?"""
+        return np.array_equal(self.methods, other.methods)
 
     @property
     def peak(self) -> int:

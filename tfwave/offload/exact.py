@@ -45,7 +45,7 @@ def exact_choice(prices: Prices, limit: int, seconds: float) -> Optimum:
         bound = max(bound, least)
         if methods is None:
             break
-        choice = Choice(prices.layout, methods)
+        choice = Choice.of(prices.layout, methods)
         if choice.fits(limit):
             return Optimum(choice, bound)
         program.rule_out(methods)

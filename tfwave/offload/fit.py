@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 from tfwave.offload.bound import relief_bound
 from tfwave.offload.choice import Choice, Prices
@@ -73,61 +74,78 @@ class Fit:
         return self.layout.step.seconds + self.forecast.extra_seconds
 
 
-def fit_step(step: TrainingStep, limit: int, policy: Policy = Policy.GREEDY) -> Fit | None:
-    """The fit that takes the least time by the forecast, of equals the cheaper; None if the policy finds none.
+class Fits:
+    """The fits of a step, which is laid out once in each of two orders: as it was traced, and the lean one."""
 
-    Greedy and exact try the traced order and the lean one, and with each two views of what copies cost. Exact takes
-    greedy's choice where the solver finds none cheaper in time.
+    def __init__(self, step: TrainingStep) -> None:
+        """Nothing is laid out before it is asked for."""
+        self._step = step
 
-    Raises:
-        EnvironmentUnsupported: the policy is exact, and SciPy is not installed.
-    """
-    if policy is Policy.DYMEM:
-        choice = dymem_choice(step)
-        if not choice.fits(limit):
-            return None
-        return _judged(forecast(choice, limit), Prices(choice.layout), limit, policy)
-    found: Fit | None = None
-    for fit in _tried(step, limit, policy):
-        if not fit.price:
-            return fit
-        if found is None or fit.cost < found.cost:
-            found = fit
-    return found
+    def within(self, limit: int, policy: Policy = Policy.GREEDY) -> Fit | None:
+        """The fit that takes the least time by the forecast, of equals the cheaper; None if the policy finds none.
 
+        Greedy and exact try both orders, and with each two views of what copies cost. Exact takes greedy's choice
+        where the solver finds none cheaper in time.
 
-def least_limit(step: TrainingStep) -> int:
-    """Bytes: the least limit that any of the orders can be made to keep to, at whatever cost."""
-    return min(_all_away(step, order).peak for order in _orders(step))
+        Raises:
+            EnvironmentUnsupported: the policy is exact, and SciPy is not installed.
+        """
+        if policy is Policy.DYMEM:
+            choice = dymem_choice(self._step)
+            if not choice.fits(limit):
+                return None
+            return _judged(forecast(choice, limit), Prices(choice.layout), limit, policy)
+        found: Fit | None = None
+        for fit in self._tried(limit, policy):
+            if not fit.price:
+                return fit
+            if found is None or fit.cost < found.cost:
+                found = fit
+        return found
 
+    @property
+    def least_limit(self) -> int:
+        """Bytes: the least limit that any of the orders can be made to keep to, at whatever cost."""
+        return min(_all_away(layout).peak for layout in self._late)
 
-def away_fits(step: TrainingStep) -> Iterator[Fit]:
-    """With all offloaded and fetched at the last moment, one op after the other: no fit holds less in its order."""
-    for order in _orders(step):
-        choice = _all_away(step, order)
-        alone = forecast(choice, choice.peak, 0)
-        yield _judged(alone, Prices(choice.layout), choice.peak, Policy.GREEDY)
+    def away(self) -> Iterator[Fit]:
+        """With all offloaded and fetched at the last moment, one op after the other: none holds less in its order."""
+        for layout in self._late:
+            choice = _all_away(layout)
+            alone = forecast(choice, choice.peak, 0)
+            yield _judged(alone, Prices(layout), choice.peak, Policy.GREEDY)
+
+    @cached_property
+    def _orders(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(range(len(self._step.ops))), lean_order(self._step)
+
+    @cached_property
+    def _ahead(self) -> tuple[Layout, ...]:
+        return tuple(Layout.of(self._step, order, LEAD) for order in self._orders)
+
+    @cached_property
+    def _late(self) -> tuple[Layout, ...]:
+        return tuple(Layout.of(self._step, order, 0) for order in self._orders)
+
+    def _tried(self, limit: int, policy: Policy) -> Iterator[Fit]:
+        for ahead, late in zip(self._ahead, self._late, strict=True):
+            layout = ahead if _all_away(ahead).fits(limit) else late
+            told: Forecast | None = None
+            for exposed in _EXPOSED:
+                prices = Prices(layout, exposed)
+                choice, bound = greedy_choice(prices, limit), None
+                if policy is Policy.EXACT:
+                    found = exact_choice(prices, limit, EXACT_SECONDS)
+                    known = [each for each in (found.choice, choice) if each is not None]
+                    choice, bound = min(known, key=prices.total, default=None), found.bound
+                if choice is not None:
+                    told = told if told and told.choice.is_same(choice) else forecast(choice, limit)
+                    yield _judged(told, prices, limit, policy, bound)
 
 
 def side_by_side(fit: Fit, most_beside: int) -> Fit:
     """The same where an op runs beside so many at most of those that come before it, and no more is held."""
     return replace(fit, forecast=forecast(fit.forecast.choice, fit.forecast.peak, most_beside))
-
-
-def _tried(step: TrainingStep, limit: int, policy: Policy) -> Iterator[Fit]:
-    for order in _orders(step):
-        layout = Layout.of(step, order, LEAD)
-        if not Choice.all_of(layout, Method.OFFLOAD).fits(limit):
-            layout = Layout.of(step, order, 0)
-        for exposed in _EXPOSED:
-            prices = Prices(layout, exposed)
-            choice, bound = greedy_choice(prices, limit), None
-            if policy is Policy.EXACT:
-                found = exact_choice(prices, limit, EXACT_SECONDS)
-                known = [each for each in (found.choice, choice) if each is not None]
-                choice, bound = min(known, key=prices.total, default=None), found.bound
-            if choice is not None:
-                yield _judged(forecast(choice, limit), prices, limit, policy, bound)
 
 
 def _judged(told: Forecast, prices: Prices, limit: int, policy: Policy, optimum: float | None = None) -> Fit:
@@ -136,9 +154,5 @@ def _judged(told: Forecast, prices: Prices, limit: int, policy: Policy, optimum:
     return Fit(policy, told, prices.exposed, prices.total(told.choice), bound, name)
 
 
-def _orders(step: TrainingStep) -> list[tuple[int, ...]]:
-    return [tuple(range(len(step.ops))), lean_order(step)]
-
-
-def _all_away(step: TrainingStep, order: tuple[int, ...]) -> Choice:
-    return Choice.all_of(Layout.of(step, order, 0), Method.OFFLOAD)
+def _all_away(layout: Layout) -> Choice:
+    return Choice.all_of(layout, Method.OFFLOAD)

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tfwave.offload.choice import Choice, Prices
-from tfwave.offload.layout import Layout, Method
+from tfwave.offload.layout import KEEP, OFFLOAD, RECOMPUTE, Layout, Method
 
 _TRIED = 4
 """In each round so many of the moves that promise most are measured."""
-_BUDGET = 2e6
-"""All choices measured look at so many places: some tenths of a second."""
+_BUDGET = 1e6
+"""All choices measured look at so many places: about a tenth of a second."""
 _PATIENCE = 24
 """It ends after so many rounds, for each tensor that is away, without a cheaper choice."""
 _MOST_RUINED = 6
@@ -39,7 +39,7 @@ def greedy_choice(prices: Prices, limit: int) -> Choice | None:
     if not Choice.all_of(layout, Method.OFFLOAD).fits(limit):
         return None
     found = _Search(layout, prices.of, limit).best()
-    return Choice(prices.layout, found.methods)
+    return Choice.of(prices.layout, found.methods)
 
 
 @dataclass
@@ -73,7 +73,7 @@ class _Search:
         methods[self.noise.sample(away.tolist(), self.noise.randint(1, min(_MOST_RUINED, len(away))))] = (
             Method.KEEP
         )
-        return Choice(choice.layout, methods)
+        return Choice.of(choice.layout, methods)
 
     def _noisy(self) -> _Table:
         most = self.noise.choice(_NOISE)
@@ -112,13 +112,13 @@ class _Search:
         over = np.concatenate([[0], np.cumsum(choice.held > self.limit)])
         begin = layout.left + 1
         ranked: list[tuple[float, int, int]] = []
-        for method, own in ((Method.OFFLOAD, layout.fetched), (Method.RECOMPUTE, layout.wanted)):
+        for method, own in ((OFFLOAD, layout.fetched), (RECOMPUTE, layout.wanted)):
             back = np.maximum(np.minimum(own, choice.returns), begin)
             relieved = (over[back] - over[begin]) * layout.bytes
-            could = (choice.methods == Method.KEEP) & (relieved > 0) & np.isfinite(prices[:, method])
+            could = (choice.methods == KEEP) & (relieved > 0) & np.isfinite(prices[:, method])
             places = np.flatnonzero(could)
             ratios = prices[places, method] / relieved[places]
-            ranked += zip(ratios.tolist(), places.tolist(), [int(method)] * len(places), strict=True)
+            ranked += zip(ratios.tolist(), places.tolist(), [method] * len(places), strict=True)
         yield from ((number, method) for _, number, method in sorted(ranked))
 
     def _pruned(self, choice: Choice) -> Choice:

@@ -28,6 +28,10 @@ class Method(IntEnum):
     """It is dropped, and made again."""
 
 
+KEEP, OFFLOAD, RECOMPUTE = map(int, Method)
+"""NumPy compares with these five times as fast, and a choice is made of thousands that are measured."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A tensor that could be away.
@@ -165,28 +169,41 @@ class Layout:
         chains = [candidate.chain for candidate in self.candidates]
         return np.array([chain.temporary if chain else 0 for chain in chains], dtype=np.int64)
 
-    def returns(self, methods: Bytes) -> Bytes:
-        """Of each candidate: the place of the op before which it is there again; of what is kept, when it would be.
+    def needed(self, methods: Bytes) -> Bytes:
+        """Of each candidate: the place of the op before which it is there again at the latest.
 
         What a chain needs is there when the chain runs. It was made before, so later ones are known first.
         """
-        found = np.where(methods == Method.OFFLOAD, self.fetched, self.wanted)
-        again: list[int] = np.flatnonzero(methods == Method.RECOMPUTE).tolist()
+        found = self.wanted.copy()
+        again: list[int] = np.flatnonzero(methods == RECOMPUTE).tolist()
         for number in reversed(again):
             for need in self.needs[number]:
                 found[need] = min(found[need], found[number])
         return found
 
+    def returns(self, methods: Bytes, needed: Bytes) -> Bytes:
+        """Of each candidate: the place of the op before which it is there again; of what is kept, as `needed`."""
+        return np.where(methods == OFFLOAD, np.minimum(needed, self.fetched), needed)
+
     def held(self, methods: Bytes, returns: Bytes) -> Bytes:
         """Bytes held during each op; what goes is free from the op after on, and chains run beside an op."""
-        away = (methods != Method.KEEP) & (returns > self.left + 1)
+        away = (methods != KEEP) & (returns > self.left + 1)
         change = np.zeros(len(self.kept) + 1, dtype=np.int64)
         np.subtract.at(change, self.left[away] + 1, self.bytes[away])
         np.add.at(change, returns[away], self.bytes[away])
         held = self.kept + np.cumsum(change[:-1])
-        again = away & (methods == Method.RECOMPUTE)
+        again = away & (methods == RECOMPUTE)
         np.add.at(held, returns[again], self.temporary[again])
         return held
+
+    def relieve(self, held: Bytes, number: int, method: int, needed: int, sign: int = 1) -> None:
+        """Take from `held` what a candidate leaves free by a method, or give it back."""
+        candidate = self.candidates[number]
+        back = min(needed, candidate.fetched) if method == OFFLOAD else needed
+        if method != KEEP and back > candidate.left + 1:
+            held[candidate.left + 1 : back] -= sign * candidate.bytes
+            if method == RECOMPUTE and candidate.chain:
+                held[back] += sign * candidate.chain.temporary
 
 
 def _kept(step: TrainingStep, places: Sequence[int]) -> Bytes:

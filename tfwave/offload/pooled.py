@@ -1,12 +1,14 @@
 """Fits into a pool in one piece, as TensorFlow fills it: what is free there may lie apart."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from random import Random
 
 from tfwave.memory.pool.growing import bfc_in_one_region
 from tfwave.memory.pool.lives import Life, life
-from tfwave.offload.fit import Fit, Policy, away_fits, fit_step, side_by_side
+from tfwave.offload.fit import Fit, Fits, Policy, side_by_side
 from tfwave.offload.layout import Method
 from tfwave.offload.moves import Move
 from tfwave.offload.step import Buffer, TrainingStep
@@ -25,30 +27,66 @@ Takes = Callable[[Fit], Iterator[int]]
 """The bytes of a pool that a step takes, in each way that it may run."""
 
 
-def fit_pool(step: TrainingStep, room: int, policy: Policy, takes: Takes) -> Fit | None:
-    """The fastest that a pool of `room` bytes can serve, of fits that hold at most so many, and of such with fewer.
+class Pooled:
+    """A fit that a pool serves: each way that its step may run is tried once, as soon as it counts."""
 
-    None if the policy finds none. The fewer ops run side by side, the less of a pool they need, so each fit is
-    tried with fewer, too. The solver is asked once, and greedy for what holds less, until that is slower than what
-    was found; the last that is tried has all away that can be.
-    """
-    best: Fit | None = None
-    for fit in _smaller(step, room, policy):
-        if best is not None and best.seconds <= fit.seconds:
-            break
-        best = _fastest(room, _beside(fit), best, takes)
-        if best is fit:
-            break
-    return best if policy is Policy.DYMEM else _fastest(room, away_fits(step), best, takes)
+    def __init__(self, fit: Fit, takes: Takes) -> None:
+        """What it takes is known only when it is asked for."""
+        self.fit = fit
+        self._known = [fit.forecast.peak]
+        self._others = takes(fit)
+
+    def has_room(self, room: int) -> bool:
+        """Whether a pool of so many bytes serves each run; most fits that are tried have none as they are forecast."""
+        return all(taken <= room for taken in self._taken())
+
+    @property
+    def needed(self) -> int:
+        """What a pool must have for it: what the step takes of one, and what it holds at the most, if that is more."""
+        return max(self._taken())
+
+    def _taken(self) -> Iterator[int]:
+        yield from self._known
+        for taken in self._others:
+            self._known.append(taken)
+            yield taken
 
 
-def _smaller(step: TrainingStep, room: int, policy: Policy) -> Iterator[Fit]:
-    held, by = room, policy
-    while (fit := fit_step(step, held, by)) is not None:
-        yield fit
-        if policy is Policy.DYMEM:
-            return
-        held, by = int(min(held, fit.forecast.peak) * _LESS), Policy.GREEDY
+@dataclass(frozen=True)
+class PoolFits:
+    """Fits of a step into a pool in one piece."""
+
+    fits: Fits
+    takes: Takes
+
+    @cached_property
+    def away(self) -> tuple[Pooled, ...]:
+        """With all away that can be, one op after the other."""
+        return tuple(Pooled(fit, self.takes) for fit in self.fits.away())
+
+    def fastest(self, room: int, policy: Policy) -> Pooled | None:
+        """The fastest that a pool of `room` bytes can serve, of fits that hold at most so many, and of such with fewer.
+
+        None if the policy finds none. The fewer ops run side by side, the less of a pool they need, so each fit is
+        tried with fewer, too. The solver is asked once, and greedy for what holds less, until that is slower than
+        what was found; the last that is tried has all away that can be.
+        """
+        best: Pooled | None = None
+        for fit in self._smaller(room, policy):
+            if best is not None and best.fit.seconds <= fit.seconds:
+                break
+            best = _fastest(room, (Pooled(each, self.takes) for each in _beside(fit)), best)
+            if best is not None and best.fit is fit:
+                break
+        return best if policy is Policy.DYMEM else _fastest(room, self.away, best)
+
+    def _smaller(self, room: int, policy: Policy) -> Iterator[Fit]:
+        held, by = room, policy
+        while (fit := self.fits.within(held, by)) is not None:
+            yield fit
+            if policy is Policy.DYMEM:
+                return
+            held, by = int(min(held, fit.forecast.peak) * _LESS), Policy.GREEDY
 
 
 def _beside(fit: Fit) -> Iterator[Fit]:
@@ -57,21 +95,11 @@ def _beside(fit: Fit) -> Iterator[Fit]:
         yield side_by_side(fit, most)
 
 
-def _fastest(room: int, fits: Iterable[Fit], best: Fit | None, takes: Takes) -> Fit | None:
-    for fit in fits:
-        if (best is None or fit.seconds < best.seconds) and _serves(room, fit, takes):
-            best = fit
+def _fastest(room: int, tried: Iterable[Pooled], best: Pooled | None) -> Pooled | None:
+    for pooled in tried:
+        if (best is None or pooled.fit.seconds < best.fit.seconds) and pooled.has_room(room):
+            best = pooled
     return best
-
-
-def _serves(room: int, fit: Fit, takes: Takes) -> bool:
-    """Whether the pool has room in each run; most fits that are tried have none as they are forecast."""
-    return fit.forecast.peak <= room and all(taken <= room for taken in takes(fit))
-
-
-def needed_bytes(fit: Fit, takes: Takes) -> int:
-    """What a pool must have for it: what the step takes of one, and what it holds at the most, if that is more."""
-    return max(fit.forecast.peak, *takes(fit))
 
 
 def in_bfc(fit: Fit) -> Iterator[int]:

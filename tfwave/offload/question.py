@@ -7,9 +7,9 @@ from tfwave.errors import PlanError
 from tfwave.memory.slots import limit_for, room
 from tfwave.offload.batch import LargestBatch, largest_batch
 from tfwave.offload.captured import CapturedStep
-from tfwave.offload.fit import Fit, Policy, away_fits
+from tfwave.offload.fit import Fit, Fits, Policy
 from tfwave.offload.placing import in_places, with_places
-from tfwave.offload.pooled import Takes, fit_pool, in_bfc, needed_bytes
+from tfwave.offload.pooled import Pooled, PoolFits, in_bfc
 from tfwave.offload.section import memory_section
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
@@ -42,15 +42,15 @@ class Question:
         """Of the limit, what the step may take by the model: more where it lies as planned, whatever runs first."""
         return room(self.limit, self._running)
 
-    @cached_property
+    @property
     def fit(self) -> Fit | None:
         """None if there is none that a pool of so many bytes can serve."""
-        return fit_pool(self.captured.step, self.usable, self.policy, self._takes)
+        return self._served.fit if self._served else None
 
-    @cached_property
+    @property
     def needed(self) -> int | None:
         """What a pool must have for the fit; None if there is none."""
-        return None if self.fit is None else needed_bytes(self.fit, self._takes)
+        return self._served.needed if self._served else None
 
     @cached_property
     def least(self) -> int:
@@ -61,17 +61,21 @@ class Question:
     def batch(self) -> LargestBatch:
         """What would fit: at least the captured batch where that does, and less where it does not."""
         other = self.other.step if self.other else None
-        held = min(fit.forecast.peak for fit in self._away)
+        held = min(pooled.fit.forecast.peak for pooled in self._pool.away)
         return largest_batch(self.captured.step, self.usable, other, held / self._least_needed)
 
     @cached_property
-    def _away(self) -> list[Fit]:
-        return [*away_fits(self.captured.step)]
+    def _pool(self) -> PoolFits:
+        return PoolFits(Fits(self.captured.step), in_places if self.places else in_bfc)
+
+    @cached_property
+    def _served(self) -> Pooled | None:
+        return self._pool.fastest(self.usable, self.policy)
 
     @cached_property
     def _least_needed(self) -> int:
-        away = [needed_bytes(fit, self._takes) for fit in self._away]
-        return max(1, min(each for each in [*away, self.needed] if each is not None))
+        known = [*self._pool.away, *([self._served] if self._served else [])]
+        return max(1, min(pooled.needed for pooled in known))
 
     @cached_property
     def section(self) -> Memory | None:
@@ -92,10 +96,6 @@ class Question:
         if self.section is None:
             raise PlanError(f"there is nothing to plan: {self.refusal}")
         return Plan(memory=self.section)
-
-    @property
-    def _takes(self) -> Takes:
-        return in_places if self.places else in_bfc
 
     @property
     def _running(self) -> int:

@@ -7,7 +7,7 @@ from enum import Enum
 from functools import cached_property
 
 from tfwave.graph.access import Resource
-from tfwave.offload.threads import Lanes, Task, lanes_of, run
+from tfwave.offload.threads import Lanes, Task, Work, lanes_of
 
 
 class Phase(Enum):
@@ -91,7 +91,7 @@ class TrainingStep:
     @cached_property
     def seconds(self) -> float:
         """Of the step as it is: each op begins when it can."""
-        return run([Task(op.seconds, op.after) for op in self.ops], self.lanes).seconds
+        return Work([Task(op.seconds, op.after) for op in self.ops], self.lanes).run().seconds
 
     @property
     def lanes(self) -> Lanes:

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import count
+from random import Random
 
 BESIDE = 1.25
 """On cores two ops side by side get so many times as much done as one alone, which mostly uses all by itself.
@@ -77,58 +77,58 @@ class Run:
     ends: Sequence[int]
 
 
-def run(tasks: Sequence[Task], lanes: Lanes) -> Run:
-    """What is ready first begins first."""
-    return _Threads(tasks, lanes).run()
+class Work:
+    """Tasks on lanes: it can run in more than one way, with other seconds."""
 
-
-class _Threads:
     def __init__(self, tasks: Sequence[Task], lanes: Lanes) -> None:
-        self._tasks, self._lanes = tasks, lanes
+        """What waits for what is the same in each run."""
+        self._lanes = lanes
+        self._seconds = [task.seconds for task in tasks]
+        self._copies = [task.copies for task in tasks]
         self._missing = [len(task.after) for task in tasks]
         self._followers: list[list[int]] = [[] for _ in tasks]
         for number, task in enumerate(tasks):
             for source in task.after:
                 self._followers[source].append(number)
-        self._ready: tuple[deque[int], deque[int]] = deque(), deque()
-        """Ops, and copies."""
-        self._left: dict[int, float] = {}
-        """Of those that run: the seconds that each still takes alone."""
-        self._running = [0, 0]
-        self._begins, self._ends = [0] * len(tasks), [0] * len(tasks)
-        self._moment = count()
 
     def run(self) -> Run:
-        now = 0.0
-        for number, missing in enumerate(self._missing):
-            if not missing:
-                self._offer(number)
-        while self._begin():
-            done = min(self._left, key=lambda number: (self._left[number], number))
-            work = self._left.pop(done)
-            now += work / self._lanes.rate(*self._running)
-            for number in self._left:
-                self._left[number] -= work
-            self._end(done)
-        return Run(now, self._begins, self._ends)
+        """What is ready first begins first."""
+        return self._run(self._seconds)
 
-    def _begin(self) -> bool:
-        """Fill the lanes; is there anything that runs?"""
-        for copies, lanes in enumerate((self._lanes.ops, 1)):
-            while self._ready[copies] and self._running[copies] < lanes:
-                number = self._ready[copies].popleft()
-                self._left[number] = self._tasks[number].seconds
-                self._begins[number] = next(self._moment)
-                self._running[copies] += 1
-        return bool(self._left)
+    def raced(self, chance: Random, most: float) -> Run:
+        """Another run, in which each task takes up to `most` times as long, or as short: others begin first."""
+        return self._run([seconds * most ** chance.uniform(-1, 1) for seconds in self._seconds])
 
-    def _end(self, number: int) -> None:
-        self._running[self._tasks[number].copies] -= 1
-        self._ends[number] = next(self._moment)
-        for follower in self._followers[number]:
-            self._missing[follower] -= 1
-            if not self._missing[follower]:
-                self._offer(follower)
-
-    def _offer(self, number: int) -> None:
-        self._ready[self._tasks[number].copies].append(number)
+    def _run(self, seconds: Sequence[float]) -> Run:
+        """In one piece, as it is asked for thousands of tasks at a time, hundreds of times."""
+        missing, begins, ends = [*self._missing], [0] * len(seconds), [0] * len(seconds)
+        ready: tuple[deque[int], deque[int]] = deque(), deque()
+        for number, waits in enumerate(missing):
+            if not waits:
+                ready[self._copies[number]].append(number)
+        running, left = [0, 0], list[list[float]]()
+        """Ops and copies; and of each the seconds that it still takes alone, and its number."""
+        now, moment = 0.0, 0
+        while True:
+            for copies, lanes in enumerate((self._lanes.ops, 1)):
+                while ready[copies] and running[copies] < lanes:
+                    number = ready[copies].popleft()
+                    left.append([seconds[number], number])
+                    begins[number] = moment
+                    moment += 1
+                    running[copies] += 1
+            if not left:
+                return Run(now, begins, ends)
+            done = min(left)
+            left.remove(done)
+            now += done[0] / self._lanes.rate(*running)
+            for other in left:
+                other[0] -= done[0]
+            number = int(done[1])
+            ends[number] = moment
+            moment += 1
+            running[self._copies[number]] -= 1
+            for follower in self._followers[number]:
+                missing[follower] -= 1
+                if not missing[follower]:
+                    ready[self._copies[follower]].append(follower)

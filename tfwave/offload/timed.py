@@ -8,7 +8,7 @@ from random import Random
 
 from tfwave.offload.layout import Candidate, Layout, Method
 from tfwave.offload.moves import Move
-from tfwave.offload.threads import Lanes, Run, Task, run
+from tfwave.offload.threads import Run, Task, Work
 from tfwave.offload.turns import KeptTurns
 from tfwave.rewrite.fitted.beside import awaited
 
@@ -18,23 +18,20 @@ class FittedRun:
     """What runs when: the ops by number, and what brings tensors out and back behind them.
 
     Attributes:
-        tasks: the ops, and behind them what brings tensors out and back.
-        lanes: on which they run.
+        work: the ops, and behind them what brings tensors out and back.
         run: of all.
         out: by the number of a move: what copies it out.
         back: likewise: what copies it back, or makes it again.
     """
 
-    tasks: Sequence[Task]
-    lanes: Lanes
+    work: Work
     run: Run
     out: dict[int, int]
     back: dict[int, int]
 
     def raced(self, chance: Random, most: float) -> "FittedRun":
-        """Another run, in which each task takes up to `most` times as long, or as short: others begin first."""
-        tasks = [replace(t, seconds=t.seconds * most ** chance.uniform(-1, 1)) for t in self.tasks]
-        return replace(self, tasks=tasks, run=run(tasks, self.lanes))
+        """As `Work.raced`."""
+        return replace(self, run=self.work.raced(chance, most))
 
 
 def fitted_run(layout: Layout, moves: Sequence[Move], turns: KeptTurns) -> FittedRun:
@@ -47,7 +44,8 @@ def fitted_run(layout: Layout, moves: Sequence[Move], turns: KeptTurns) -> Fitte
     for move in sorted(moves, key=lambda move: (move.back, move.number)):
         made.come(move)
     tasks = [*map(Task, (op.seconds for op in step.ops), made.after), *made.more]
-    return FittedRun(tasks, step.lanes, run(tasks, step.lanes), made.out, made.back)
+    work = Work(tasks, step.lanes)
+    return FittedRun(work, work.run(), made.out, made.back)
 
 
 @dataclass

@@ -52,7 +52,7 @@ def all_away(bundle: Bundle) -> Plan:
     layout = Layout.of(captured.step, lean_order(captured.step), 0)
     methods = Choice.all_of(layout, Method.OFFLOAD).methods
     methods[[n for n, c in enumerate(layout.candidates) if c.chain and n % 2]] = Method.RECOMPUTE
-    choice = Choice(layout, methods)
+    choice = Choice.of(layout, methods)
     fit = Fit(Policy.GREEDY, forecast(choice, choice.peak), 1.0, 0.0, 0.0, "")
     section = memory_section(fit, graph_print(captured.view), choice.peak, choice.peak)
     return Plan(memory=section)

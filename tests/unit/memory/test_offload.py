@@ -13,7 +13,7 @@ from tfwave.bundle.memory import captured_memory
 from tfwave.offload.batch import at_rows, largest_batch
 from tfwave.offload.captured import captured_step, in_turn
 from tfwave.offload.choice import Choice
-from tfwave.offload.fit import least_limit
+from tfwave.offload.fit import Fits
 from tfwave.offload.forecast import forecast
 from tfwave.offload.layout import Layout, Method
 from tfwave.offload.orders import lean_order
@@ -207,12 +207,12 @@ def test_nothing_runs_again_once_its_variables_are_updated() -> None:
 
 def test_what_is_made_again_is_free_in_between() -> None:
     layout = Layout.of(chain_step(1.0), tuple(range(6)), 3)
-    held = Choice(layout, np.array([Method.RECOMPUTE])).held
+    held = Choice.of(layout, np.array([Method.RECOMPUTE])).held
     assert held.tolist() == [SIZE, 8, 8, SIZE + 8, 8, SIZE]
 
 
 def test_the_least_limit_is_the_largest_piece_that_nothing_helps() -> None:
-    assert least_limit(chain_step(1.0)) == SIZE + 8
+    assert Fits(chain_step(1.0)).least_limit == SIZE + 8
 
 
 def test_scratch_does_not_grow_with_the_batch_unless_two_captures_say_so() -> None:

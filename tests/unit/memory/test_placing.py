@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.cli.test_fit_cli import training
 from tfwave.offload.captured import captured_step
-from tfwave.offload.fit import Fit, fit_step
+from tfwave.offload.fit import Fit, Fits
 from tfwave.offload.placing import PLACE_SECONDS, in_places, with_places
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
@@ -47,7 +47,7 @@ def fitted(
     )
     buffers = tuple(replace(each, is_value=each.names[-1] in values) for each in buffers)
     step = TrainingStep("/device:CPU:0", ops, buffers, 0)
-    fit = fit_step(step, 1 << 30)
+    fit = Fits(step).within(1 << 30)
     assert fit is not None
     return fit
 
@@ -129,7 +129,7 @@ def test_what_an_update_takes_lies_elsewhere() -> None:
     update = replace(op("update", 0, inputs=(0,)), scratch=KIB, changes=variable)
     buffers = (Buffer(("a:0",), KIB, (0,), (0, 1)),)
     step = TrainingStep("/device:CPU:0", (op("a"), update), buffers, 0)
-    fit = fit_step(step, 1 << 30)
+    fit = Fits(step).within(1 << 30)
     assert fit is not None
     plan = with_places(step, memory_section(fit, NO_GRAPH, 1 << 30, 1))
     assert [place.op for place in plan.places] == ["a"]

@@ -9,7 +9,7 @@ from tests.offloaded import random_step, whole_pieces
 from tests.unit.cli.test_fit_cli import training
 from tfwave.memory.slots import limit_for, room
 from tfwave.offload.captured import captured_step
-from tfwave.offload.fit import least_limit
+from tfwave.offload.fit import Fits
 from tfwave.offload.layout import Layout
 from tfwave.plan.memory import OFFLOAD, RECOMPUTE
 from tools.bench.memory.fit_promises import drawn, promises
@@ -23,7 +23,7 @@ def test_each_way_does_only_what_it_is_called() -> None:
     captured = captured_step(training(8))
     for seed in range(8):
         step = whole_pieces(random_step(Random(seed), 10))
-        least, most = least_limit(step), Layout.of(step, tuple(range(len(step.ops))), 3).peak
+        least, most = Fits(step).least_limit, Layout.of(step, tuple(range(len(step.ops))), 3).peak
         limit = limit_for((least + most) // 2, 2)
         for way, fitting in FITTINGS.items():
             for memory in fitting(replace(captured, step=step), limit):

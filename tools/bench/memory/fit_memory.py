@@ -22,7 +22,7 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 from tfwave.bundle.bundle import load_bundle
 from tfwave.offload.captured import captured_step
-from tfwave.offload.fit import fit_step, least_limit
+from tfwave.offload.fit import Fits
 from tfwave.offload.section import memory_section
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import METHODS
@@ -59,9 +59,9 @@ def row(found: Pools, model: str, batch: int, share: float, steps: int) -> dict[
     captured = captured_step(load_bundle(profile / "bundle"))
     told: dict[str, Any] = {"model": model, "batch": batch, "share": share, "captured": captured.found.peak}
     limit = round(share * captured.found.peak) if share < 1 else 2 * captured.found.peak
-    fit = fit_step(captured.step, limit)
+    fit = Fits(captured.step).within(limit)
     if fit is None:
-        return told | {"fits": False, "least": least_limit(captured.step)}
+        return told | {"fits": False, "least": Fits(captured.step).least_limit}
     memory = memory_section(fit, graph_print(captured.view), limit, limit)
     graph = found.graph(model, batch)
     plain_program, fitted = step_program(graph, MODULE), fitted_program(graph, memory)

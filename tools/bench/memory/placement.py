@@ -89,12 +89,12 @@ def measured(model: str) -> dict[str, Any]:
 def offloaded(bundle: Any) -> tuple[Any, Any]:
     """The captured step, and the plan by which all that can be is on the host."""
     from tfwave.offload.captured import captured_step
-    from tfwave.offload.fit import Policy, fit_step
+    from tfwave.offload.fit import Fits, Policy
     from tfwave.offload.section import memory_section
     from tfwave.plan.fingerprint import graph_print
 
     captured = captured_step(bundle)
-    fit = fit_step(captured.step, WITHOUT_LIMIT, Policy.DYMEM)
+    fit = Fits(captured.step).within(WITHOUT_LIMIT, Policy.DYMEM)
     assert fit is not None
     return captured, memory_section(fit, graph_print(captured.view), WITHOUT_LIMIT, 1)
 
