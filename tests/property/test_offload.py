@@ -18,7 +18,7 @@ from tfwave.offload.captured import captured_step
 from tfwave.offload.choice import Choice, Prices
 from tfwave.offload.curve import fitted_curve
 from tfwave.offload.exact import exact_choice
-from tfwave.offload.fit import Fits, Policy
+from tfwave.offload.fit import LEAD, Fits, Policy
 from tfwave.offload.forecast import forecast
 from tfwave.offload.greedy import greedy_choice
 from tfwave.offload.layout import Layout, Method
@@ -54,6 +54,25 @@ def test_each_promise_is_kept(policy: Policy, seed: int) -> None:
     curve = fitted_curve(fit.forecast)
     assert curve.held.tolist() == held
     assert (curve.held + curve.offloaded + curve.recomputed >= fit.layout.kept).all()
+
+
+@pytest.mark.parametrize("seed", [*range(16), 27, 68, 76])
+def test_the_fastest_of_two_orders_and_two_views_of_copies_is_taken(seed: int) -> None:
+    """In the last three the view is faster by which most copies hide."""
+    rng = random.Random(seed)
+    step = random_step(rng, rng.randint(4, 14))
+    limit = Fits(step).least_limit + rng.randint(0, 120)
+    found = Fits(step).within(limit)
+    seconds: list[float] = []
+    for order, exposed in itertools.product((traced(step), lean_order(step)), (1.0, 0.1)):
+        layout = Layout.of(step, order, LEAD)
+        if not Choice.all_of(layout, Method.OFFLOAD).fits(limit):
+            layout = Layout.of(step, order, 0)
+        choice = greedy_choice(Prices(layout, exposed), limit)
+        if choice is not None:
+            seconds.append(forecast(choice, limit).extra_seconds)
+    assert found is not None
+    assert not found.price or found.forecast.extra_seconds == min(seconds)
 
 
 @MANY
@@ -94,6 +113,22 @@ def test_greedy_has_a_plan_wherever_the_optimum_has_one_and_finds_it(
     assert found.fits(limit)
     assert best <= prices.total(found) <= best * 1.01 + 1e-15
     assert relief_bound(prices, limit) <= best * (1 + 1e-9)
+
+
+@MANY
+@given(rng=st.randoms(use_true_random=False))
+def test_a_choice_with_another_method_is_as_if_it_were_made_anew(rng: random.Random) -> None:
+    step = random_step(rng, rng.randint(2, 12))
+    layout = Layout.of(step, rng.choice([traced(step), lean_order(step)]), rng.choice([0, 3])).condensed()
+    assume(layout.candidates)
+    choice = Choice.all_of(layout, Method.OFFLOAD)
+    for _ in range(8):
+        chained = [number for number, candidate in enumerate(layout.candidates) if candidate.chain]
+        number = rng.choice(chained or range(len(layout.candidates)))
+        choice = choice.having(number, rng.choice([*Method] if chained else [Method.KEEP, Method.OFFLOAD]))
+        anew = Choice.of(layout, choice.methods)
+        assert choice.held.tolist() == anew.held.tolist()
+        assert choice.returns.tolist() == anew.returns.tolist()
 
 
 @MANY

@@ -8,7 +8,7 @@ from tfwave.colocate.job import Job
 from tfwave.errors import PlanError
 from tfwave.memory.slots import limit_for
 from tfwave.offload.captured import captured_step
-from tfwave.offload.fit import fit_step, least_limit
+from tfwave.offload.fit import Fits
 from tfwave.offload.section import memory_section
 from tfwave.passes.base import Transform
 from tfwave.passes.registry import find_pass
@@ -44,9 +44,10 @@ def refit_plan(job: Job, bundle: Bundle, left: int) -> Plan:
         BundleError: as `tfwave.offload.captured.captured_step`.
     """
     captured = captured_step(bundle)
-    least = least_limit(captured.step)
+    fits = Fits(captured.step)
+    least = fits.least_limit
     held = max(left, least)
-    fit = fit_step(captured.step, held)
+    fit = fits.within(held)
     assert fit is not None  # greedy finds one from the least on
     memory = memory_section(fit, graph_print(captured.view), limit_for(held, 2), limit_for(least, 2))
     slower, most = memory.seconds / memory.plain_seconds - 1, job.fit_slowed_at_most or 0.0

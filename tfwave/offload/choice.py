@@ -60,7 +60,7 @@ class Choice:
         return cls.of(layout, np.full(len(layout.candidates), method, dtype=np.int64))
 
     def having(self, number: int, method: int) -> "Choice":
-        """With another method for one of them; where no other is needed sooner or later for that, it alone moves."""
+        """With another method for one; where that lets no other be needed sooner or later, it alone moves."""
         methods = self.methods.copy()
         methods[number] = method
         if self.layout.needs[number] and RECOMPUTE in (method, self.methods[number]):

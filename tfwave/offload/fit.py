@@ -109,7 +109,7 @@ class Fits:
         return min(_all_away(layout).peak for layout in self._late)
 
     def away(self) -> Iterator[Fit]:
-        """With all offloaded and fetched at the last moment, one op after the other: none holds less in its order."""
+        """With all offloaded and fetched at the last moment, one op after the other: none holds less."""
         for layout in self._late:
             choice = _all_away(layout)
             alone = forecast(choice, choice.peak, 0)

@@ -11,7 +11,7 @@ from tfwave.memory.pool.lives import Life, life
 from tfwave.offload.fit import Fit, Fits, Policy, side_by_side
 from tfwave.offload.layout import Method
 from tfwave.offload.moves import Move
-from tfwave.offload.step import Buffer, TrainingStep
+from tfwave.offload.step import Buffer
 from tfwave.offload.timed import FittedRun
 
 _FEWER_BESIDE = (3, 0)
@@ -37,12 +37,12 @@ class Pooled:
         self._others = takes(fit)
 
     def has_room(self, room: int) -> bool:
-        """Whether a pool of so many bytes serves each run; most fits that are tried have none as they are forecast."""
+        """Whether a pool serves each run; most that are tried have no room as they are forecast."""
         return all(taken <= room for taken in self._taken())
 
     @property
     def needed(self) -> int:
-        """What a pool must have for it: what the step takes of one, and what it holds at the most, if that is more."""
+        """What a pool must have for it: what the step takes of one, or holds, if that is more."""
         return max(self._taken())
 
     def _taken(self) -> Iterator[int]:
@@ -65,7 +65,7 @@ class PoolFits:
         return tuple(Pooled(fit, self.takes) for fit in self.fits.away())
 
     def fastest(self, room: int, policy: Policy) -> Pooled | None:
-        """The fastest that a pool of `room` bytes can serve, of fits that hold at most so many, and of such with fewer.
+        """The fastest that a pool of `room` bytes serves, of fits that hold so many at most, and of smaller ones.
 
         None if the policy finds none. The fewer ops run side by side, the less of a pool they need, so each fit is
         tried with fewer, too. The solver is asked once, and greedy for what holds less, until that is slower than

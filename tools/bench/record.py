@@ -22,6 +22,7 @@ tools/bench/record.py background_jobs      the same as a job of a pool: minutes,
 tools/bench/record.py largest_batch        the largest batches in a 512 MB pool, made to fit: hours, and quiet
 tools/bench/record.py fitted_beside        fitted batches in that pool beside others: two hours, and quiet
 tools/bench/record.py fit_promises         verdicts of tfwave fit against what runs: an hour, and quiet
+tools/bench/record.py fit_planning         seconds to plan a step that must fit: ten minutes, and quiet
 tools/bench/record.py demo inference       and enforcers, wrapped: links as above, minutes each
 tools/bench/record.py table1               the models of TicTac's Table 1 on such links: three hours
 tools/bench/record.py overlap --only sync  those of its runs whose commands hold a word; the others stay as they are
@@ -241,6 +242,10 @@ RECORDS: dict[str, Sequence[list[str]]] = {
         ["memory/fit_promises.py", "--model", model, *placement, "--out", "."]
         for placement in ([], ["--placement"])
         for model in FITTED_MODELS
+    ],
+    "fit_planning": [
+        *[["memory/fit_planning.py", "--model", model, "--out", "."] for model in FITTED_MODELS],
+        ["memory/fit_planning.py", "--ops", "20000", "--out", "."],
     ],
     "merged": [["memory/merged.py", "--limit", "216MiB", "--job", "resnet=16", "--job", "bert=24", "--json"]],
     "tick_tock": [

@@ -38,6 +38,19 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ("model", "batch", "share:share", "fits", "outcome", "right", "promised:share", "measured:share"),
         ),
     ),
+    "fit_planning": (
+        View(
+            "CPU seconds in which a step is planned that must fit: the choice of what is away, and all that "
+            "`tfwave fit` plans, with what TensorFlow's pool takes in each run that is tried; at a share of the "
+            "way from the least that the step can be made to hold to its plain peak. And the price of the choice "
+            "over that of what the solver HiGHS finds in 15 s, and over its bound: the worst of two orders.",
+            "each/*",
+            (
+                *("model", "ops", "share:share", "choice_seconds:time", "plan_seconds:time"),
+                *("over_solver:number", "over_bound:number"),
+            ),
+        ),
+    ),
     "largest_batch": (
         View(
             "The largest batch, to a hundredth, of which 5 trials of 50 steps ran in a pool of 512 MB: plain, made "
