@@ -113,7 +113,7 @@ def _document(asked: Question) -> dict[str, Any]:
         "captured_peak_bytes": found.peak,
         "least_bytes": asked.least,
         "extra_seconds": memory and memory.extra_seconds,
-        "exposed": fit and fit.exposed,
+        "exposed": fit and fit.prices.exposed,
         "price_seconds": fit and fit.price,
         "bound_seconds": fit and fit.bound,
         "bound": fit and fit.bound_name,
@@ -150,5 +150,5 @@ def _print(asked: Question) -> None:
 
 def _price(fit: Fit) -> str:
     gap = "" if fit.gap is None else f", {fit.gap:.1%} above the bound ({fit.bound_name})"
-    share = f"copies at {fit.exposed:.0%} of their time and repeated ops"
+    share = f"copies at {fit.prices.exposed:.0%} of their time and repeated ops"
     return f"chosen by what it costs, {share}: {milliseconds(fit.price)}{gap}"

@@ -40,18 +40,31 @@ class Fit:
     Attributes:
         policy: who chose.
         forecast: the choice, and what it does.
-        exposed: as which share of a second the choice counted one of copying.
-        price: so many seconds of copies, counted so, and of repeated ops.
-        bound: no choice in this order costs less by the same prices.
-        bound_name: what that bound is called.
+        prices: by which it was chosen.
+        limit: bytes that it holds at most.
+        optimum: no choice in this order costs less by the same prices, as a solver knows; None: none was asked.
     """
 
     policy: Policy
     forecast: Forecast
-    exposed: float
-    price: float
-    bound: float
-    bound_name: str
+    prices: Prices
+    limit: int
+    optimum: float | None = None
+
+    @cached_property
+    def price(self) -> float:
+        """So many seconds of copies, as the prices count them, and of repeated ops."""
+        return self.prices.total(self.forecast.choice)
+
+    @cached_property
+    def bound(self) -> float:
+        """No choice in this order costs less by the same prices."""
+        return relief_bound(self.prices, self.limit) if self.optimum is None else self.optimum
+
+    @property
+    def bound_name(self) -> str:
+        """What that bound is called."""
+        return "relief at the worst op" if self.optimum is None else "integer optimum"
 
     @property
     def gap(self) -> float | None:
@@ -94,7 +107,7 @@ class Fits:
             choice = dymem_choice(self._step)
             if not choice.fits(limit):
                 return None
-            return _judged(forecast(choice, limit), Prices(choice.layout), limit, policy)
+            return Fit(policy, forecast(choice, limit), Prices(choice.layout), limit)
         found: Fit | None = None
         for fit in self._tried(limit, policy):
             if not fit.price:
@@ -113,7 +126,7 @@ class Fits:
         for layout in self._late:
             choice = _all_away(layout)
             alone = forecast(choice, choice.peak, 0)
-            yield _judged(alone, Prices(layout), choice.peak, Policy.GREEDY)
+            yield Fit(Policy.GREEDY, alone, Prices(layout), choice.peak)
 
     @cached_property
     def _orders(self) -> tuple[tuple[int, ...], ...]:
@@ -133,25 +146,19 @@ class Fits:
             told: Forecast | None = None
             for exposed in _EXPOSED:
                 prices = Prices(layout, exposed)
-                choice, bound = greedy_choice(prices, limit), None
+                choice, optimum = greedy_choice(prices, limit), None
                 if policy is Policy.EXACT:
                     found = exact_choice(prices, limit, EXACT_SECONDS)
                     known = [each for each in (found.choice, choice) if each is not None]
-                    choice, bound = min(known, key=prices.total, default=None), found.bound
+                    choice, optimum = min(known, key=prices.total, default=None), found.bound
                 if choice is not None:
                     told = told if told and told.choice.is_same(choice) else forecast(choice, limit)
-                    yield _judged(told, prices, limit, policy, bound)
+                    yield Fit(policy, told, prices, limit, optimum)
 
 
 def side_by_side(fit: Fit, most_beside: int) -> Fit:
     """The same where an op runs beside so many at most of those that come before it, and no more is held."""
     return replace(fit, forecast=forecast(fit.forecast.choice, fit.forecast.peak, most_beside))
-
-
-def _judged(told: Forecast, prices: Prices, limit: int, policy: Policy, optimum: float | None = None) -> Fit:
-    bound = relief_bound(prices, limit) if optimum is None else optimum
-    name = "relief at the worst op" if optimum is None else "integer optimum"
-    return Fit(policy, told, prices.exposed, prices.total(told.choice), bound, name)
 
 
 def _all_away(layout: Layout) -> Choice:

@@ -25,7 +25,7 @@ from tfwave.capture.call import capture_function  # noqa: E402
 from tfwave.capture.session import capture_run  # noqa: E402
 from tfwave.graph.item import GraphItem  # noqa: E402
 from tfwave.offload.captured import captured_step  # noqa: E402
-from tfwave.offload.choice import Choice  # noqa: E402
+from tfwave.offload.choice import Choice, Prices  # noqa: E402
 from tfwave.offload.fit import Fit, Policy  # noqa: E402
 from tfwave.offload.forecast import forecast  # noqa: E402
 from tfwave.offload.layout import Layout, Method  # noqa: E402
@@ -53,7 +53,7 @@ def all_away(bundle: Bundle) -> Plan:
     methods = Choice.all_of(layout, Method.OFFLOAD).methods
     methods[[n for n, c in enumerate(layout.candidates) if c.chain and n % 2]] = Method.RECOMPUTE
     choice = Choice.of(layout, methods)
-    fit = Fit(Policy.GREEDY, forecast(choice, choice.peak), 1.0, 0.0, 0.0, "")
+    fit = Fit(Policy.GREEDY, forecast(choice, choice.peak), Prices(layout), choice.peak)
     section = memory_section(fit, graph_print(captured.view), choice.peak, choice.peak)
     return Plan(memory=section)
 

@@ -28,7 +28,7 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 from tfwave.bundle.bundle import load_bundle
 from tfwave.errors import EnforcerError
 from tfwave.offload.captured import CapturedStep, captured_step
-from tfwave.offload.choice import Choice
+from tfwave.offload.choice import Choice, Prices
 from tfwave.offload.fit import Fit, Policy
 from tfwave.offload.forecast import forecast
 from tfwave.offload.layout import Layout, Method
@@ -108,7 +108,7 @@ def _ran(pools: Pools, *programs: tuple[int, Program]) -> list[list[dict[str, An
 def _least(captured: CapturedStep, placement: bool) -> Memory:
     """All away."""
     choice = Choice.all_of(Layout.of(captured.step, lean_order(captured.step), 0), Method.OFFLOAD)
-    fit = Fit(Policy.GREEDY, forecast(choice, choice.peak, 0), 1.0, 0.0, 0.0, "")
+    fit = Fit(Policy.GREEDY, forecast(choice, choice.peak, 0), Prices(choice.layout), choice.peak)
     memory = memory_section(fit, graph_print(captured.view), LARGE_POOL, choice.peak)
     return with_places(captured.step, memory) if placement else memory
 

@@ -84,7 +84,7 @@ def _tried(step: TrainingStep, limit: int, way: str) -> Iterator[Fit]:
         if way != "order":
             choice = greedy_choice(prices, limit)
         if choice is not None and choice.fits(limit) and math.isfinite(prices.total(choice)):
-            yield Fit(Policy.GREEDY, forecast(choice, limit), 1.0, prices.total(choice), 0.0, "")
+            yield Fit(Policy.GREEDY, forecast(choice, limit), prices, limit)
 
 
 def _only(way: str) -> Fitting:
