@@ -51,7 +51,7 @@ def test_bytes_are_moved_and_none_stay(fitted: dict[str, Any]) -> None:
 
 def test_what_does_not_fit_says_what_would_and_changes_nothing(fitted: dict[str, Any]) -> None:
     refusals = fitted["refusals"]
-    assert "the step of 4096 rows: it does not fit into 2 MiB: it needs" in refusals["small"]
+    assert "the step of 4096 rows: it does not fit into 8 MiB: it needs" in refusals["small"]
     assert "rows would fit, by the model" in refusals["small"]
     assert "a limit of 1,024 MiB in a pool of 64 MiB" in refusals["large"]
     assert "give a tf.function" in refusals["eager"]
