@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,16 @@ class _Search:
     spent: float = 0.0
     noise: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311
 
+    @cached_property
+    def _listed(self) -> list[list[float]]:
+        """The prices."""
+        return self.prices.tolist()
+
+    @cached_property
+    def _cheapest(self) -> list[list[int]]:
+        """The methods of each candidate by their prices."""
+        return np.argsort(self.prices, axis=1, kind="stable").tolist()
+
     def best(self) -> Choice:
         """Cases 1 to 4."""
         best = self._pruned(Choice.all_of(self.layout, Method.OFFLOAD))
@@ -77,7 +88,8 @@ class _Search:
 
     def _noisy(self) -> _Table:
         most = self.noise.choice(_NOISE)
-        factors = [self.noise.uniform(1 / most, most) for _ in range(self.prices.size)]
+        chance, least = self.noise.random, 1 / most
+        factors = [least + (most - least) * chance() for _ in range(self.prices.size)]
         return self.prices * np.array(factors).reshape(self.prices.shape)
 
     def _total(self, choice: Choice) -> float:
@@ -124,11 +136,12 @@ class _Search:
     def _pruned(self, choice: Choice) -> Choice:
         """Case 3: keep what can be kept, or take the cheaper method."""
         for number in self._dearest(choice):
-            now = self.prices[number, choice.methods[number]]
-            for method in np.argsort(self.prices[number], kind="stable"):
-                if self.prices[number, method] >= now:
+            own = self._listed[number]
+            now = own[choice.methods[number]]
+            for method in self._cheapest[number]:
+                if own[method] >= now:
                     break
-                trial = choice.having(number, int(method))
+                trial = choice.having(number, method)
                 if not self._excess(trial):
                     choice = trial
                     break
@@ -136,7 +149,7 @@ class _Search:
 
     def _dearest(self, choice: Choice) -> list[int]:
         away = np.flatnonzero(choice.methods).tolist()
-        return sorted(away, key=lambda n: (-self.prices[n, choice.methods[n]], n))
+        return sorted(away, key=lambda n: (-self._listed[n][choice.methods[n]], n))
 
     def _excess(self, choice: Choice) -> int:
         self.spent += 300 + len(self.layout.kept)
