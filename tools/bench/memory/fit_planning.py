@@ -104,17 +104,19 @@ def planned(captured: CapturedStep, repeats: int) -> Iterator[dict[str, Any]]:
 def beside_solver(step: TrainingStep, held: int) -> dict[str, Any]:
     """The most that greedy's choice costs in any order over the solver's, and over the bound that it proves.
 
-    None where the solver found nothing, or nothing costs anything; infinite where only greedy found nothing.
+    None where the solver found no choice, or no bound, or nothing costs anything; infinite where only greedy found
+    none.
     """
-    over: list[tuple[float, float]] = []
+    over: dict[str, list[float]] = {"over_solver": [], "over_bound": []}
     for order in (tuple(range(len(step.ops))), lean_order(step)):
         prices = Prices(Layout.of(step, order, LEAD))
         greedy, solved = greedy_choice(prices, held), exact_choice(prices, held, EXACT_SECONDS)
-        if solved.choice is not None and solved.bound:
-            ours = prices.total(greedy) if greedy else math.inf
-            over.append((ours / prices.total(solved.choice), ours / solved.bound))
-    worst = [max(each) for each in zip(*over, strict=True)] or [None, None]
-    return dict(zip(("over_solver", "over_bound"), worst, strict=True))
+        ours = prices.total(greedy) if greedy else math.inf
+        if solved.bound and (greedy or solved.choice):
+            over["over_bound"].append(ours / solved.bound)
+            if solved.choice:
+                over["over_solver"].append(ours / prices.total(solved.choice))
+    return {name: max(each, default=None) for name, each in over.items()}
 
 
 def chosen(step: TrainingStep, repeats: int) -> Iterator[dict[str, Any]]:
