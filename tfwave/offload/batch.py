@@ -9,7 +9,7 @@ import numpy as np
 from tfwave.errors import BundleError
 from tfwave.offload.choice import Choice
 from tfwave.offload.layout import Bytes, Layout, Method
-from tfwave.offload.orders import lean_order
+from tfwave.offload.orders import tried_orders
 from tfwave.offload.step import TrainingStep
 
 
@@ -36,7 +36,7 @@ def largest_batch(
         BundleError: the captures are not of one step at two batches.
     """
     grown, times = (_grown(step, 2.0, {}), 2.0) if other is None else _as_in(step, other)
-    orders = [tuple(range(len(step.ops))), lean_order(step)]
+    orders = tried_orders(step)
     plain = [
         _times(_held(step, o, Method.KEEP), _held(grown, o, Method.KEEP), limit, times) for o in orders[:1]
     ]

@@ -7,6 +7,7 @@ import numpy as np
 from tfwave.offload.forecast import Forecast
 from tfwave.offload.held import Held
 from tfwave.offload.layout import Bytes, Layout, Method
+from tfwave.offload.orders import traced_order
 from tfwave.offload.step import TrainingStep
 
 
@@ -27,7 +28,7 @@ class MemoryCurve:
 
 def plain_curve(step: TrainingStep) -> Bytes:
     """Bytes that are held during each op if all is kept, in the traced order."""
-    return Layout.of(step, tuple(range(len(step.ops))), 0).kept
+    return Layout.of(step, traced_order(step), 0).kept
 
 
 def fitted_curve(forecast: Forecast) -> MemoryCurve:

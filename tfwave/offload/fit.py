@@ -12,7 +12,7 @@ from tfwave.offload.exact import exact_choice
 from tfwave.offload.forecast import Forecast, forecast
 from tfwave.offload.greedy import greedy_choice
 from tfwave.offload.layout import Layout, Method
-from tfwave.offload.orders import lean_order
+from tfwave.offload.orders import tried_orders
 from tfwave.offload.step import TrainingStep
 
 LEAD = 3
@@ -128,9 +128,14 @@ class Fits:
             alone = forecast(choice, choice.peak, 0)
             yield Fit(Policy.GREEDY, alone, Prices(layout), choice.peak)
 
+    def layouts(self, limit: int) -> Iterator[Layout]:
+        """In each order; copies back begin ahead of what wants them, where the limit allows it."""
+        for ahead, late in zip(self._ahead, self._late, strict=True):
+            yield ahead if _all_away(ahead).fits(limit) else late
+
     @cached_property
     def _orders(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(range(len(self._step.ops))), lean_order(self._step)
+        return tried_orders(self._step)
 
     @cached_property
     def _ahead(self) -> tuple[Layout, ...]:
@@ -141,8 +146,7 @@ class Fits:
         return tuple(Layout.of(self._step, order, 0) for order in self._orders)
 
     def _tried(self, limit: int, policy: Policy) -> Iterator[Fit]:
-        for ahead, late in zip(self._ahead, self._late, strict=True):
-            layout = ahead if _all_away(ahead).fits(limit) else late
+        for layout in self.layouts(limit):
             told: Forecast | None = None
             for exposed in _EXPOSED:
                 prices = Prices(layout, exposed)

@@ -7,6 +7,16 @@ from heapq import heappop, heappush
 from tfwave.offload.step import Phase, TrainingStep
 
 
+def traced_order(step: TrainingStep) -> tuple[int, ...]:
+    """As it was traced."""
+    return tuple(range(len(step.ops)))
+
+
+def tried_orders(step: TrainingStep) -> tuple[tuple[int, ...], ...]:
+    """Those in which a step is made to fit: as it was traced, and the lean one."""
+    return traced_order(step), lean_order(step)
+
+
 def lean_order(step: TrainingStep) -> tuple[int, ...]:
     """Of the ops that are ready, that which gives back most, net of what it takes.
 

@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from tfwave.keras import burst
 from tfwave.keras.bursts.nodes import nodes_of
 from tfwave.plan.layers import LayerDevices, Layers
 from tfwave.plan.plan import Plan
+from tools.bench.cpu import cpu_seconds
 from tools.bench.interleaved import run_interleaved
 
 DEVICES, BATCH, CLASSES = 4, 32, 10
@@ -188,12 +190,8 @@ def planning(repeats: int) -> dict[str, dict[str, float]]:
     for name, profile in profiles().items():
         found[name] = {}
         for devices in PLANNED:
-            times: list[float] = []
-            for _ in range(repeats):
-                begin = time.process_time()
-                plan_layers(profile, devices, PLANNED[-1], Network(1.25e9, 5e-5), limit=2.0)
-                times.append(time.process_time() - begin)
-            found[name][f"{devices} devices"] = min(times)
+            plan = partial(plan_layers, profile, devices, PLANNED[-1], Network(1.25e9, 5e-5), limit=2.0)
+            found[name][f"{devices} devices"] = min(cpu_seconds(plan) for _ in range(repeats))
     return found
 
 

@@ -59,9 +59,10 @@ def row(found: Pools, model: str, batch: int, share: float, steps: int) -> dict[
     captured = captured_step(load_bundle(profile / "bundle"))
     told: dict[str, Any] = {"model": model, "batch": batch, "share": share, "captured": captured.found.peak}
     limit = round(share * captured.found.peak) if share < 1 else 2 * captured.found.peak
-    fit = Fits(captured.step).within(limit)
+    fits = Fits(captured.step)
+    fit = fits.within(limit)
     if fit is None:
-        return told | {"fits": False, "least": Fits(captured.step).least_limit}
+        return told | {"fits": False, "least": fits.least_limit}
     memory = memory_section(fit, graph_print(captured.view), limit, limit)
     graph = found.graph(model, batch)
     plain_program, fitted = step_program(graph, MODULE), fitted_program(graph, memory)

@@ -18,7 +18,6 @@ import json
 import math
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,13 +30,15 @@ from tfwave.bundle.bundle import load_bundle
 from tfwave.memory.slots import limit_for
 from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.choice import Prices
+from tfwave.offload.curve import plain_curve
 from tfwave.offload.exact import exact_choice
 from tfwave.offload.fit import EXACT_SECONDS, LEAD, Fits
 from tfwave.offload.greedy import greedy_choice
 from tfwave.offload.layout import Layout
-from tfwave.offload.orders import lean_order
+from tfwave.offload.orders import tried_orders
 from tfwave.offload.question import Question
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
+from tools.bench.cpu import cpu_seconds
 from tools.bench.memory.limited import open_pools
 
 BATCHES = {"resnet": 64, "vgg": 512, "bert": 64, "inception": 48, "unet": 240, "lstm": 64}
@@ -74,18 +75,12 @@ def _op(number: int, after: Sequence[int], phase: Phase) -> Op:
 
 def timed(call: Callable[[], object], repeats: int) -> float:
     """The least CPU seconds of some calls."""
-
-    def once() -> float:
-        began = time.process_time()
-        call()
-        return time.process_time() - began
-
-    return min(once() for _ in range(repeats))
+    return min(cpu_seconds(call) for _ in range(repeats))
 
 
 def limits(step: TrainingStep) -> Iterator[tuple[float, int]]:
     """Bytes that may be held, by the share of the way to the plain peak."""
-    low, high = Fits(step).least_limit, Layout.of(step, tuple(range(len(step.ops))), 0).peak
+    low, high = Fits(step).least_limit, int(plain_curve(step).max())
     return ((share, round(low + share * (high - low))) for share in SHARES)
 
 
@@ -108,7 +103,7 @@ def beside_solver(step: TrainingStep, held: int) -> dict[str, Any]:
     none.
     """
     over: dict[str, list[float]] = {"over_solver": [], "over_bound": []}
-    for order in (tuple(range(len(step.ops))), lean_order(step)):
+    for order in tried_orders(step):
         prices = Prices(Layout.of(step, order, LEAD))
         greedy, solved = greedy_choice(prices, held), exact_choice(prices, held, EXACT_SECONDS)
         ours = prices.total(greedy) if greedy else math.inf
@@ -139,7 +134,8 @@ def main(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     if given.ops:
-        say("long", long_step(given.ops), chosen(long_step(given.ops), given.repeats))
+        step = long_step(given.ops)
+        say("long", step, chosen(step, given.repeats))
         return
     with open_pools(given.out) as pools:
         for model in given.model or BATCHES:

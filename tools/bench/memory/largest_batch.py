@@ -40,11 +40,10 @@ from tfwave.memory.slots import room
 from tfwave.offload.batch import largest_batch
 from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.choice import Choice, Prices
-from tfwave.offload.fit import LEAD, Fit, Policy
+from tfwave.offload.fit import Fit, Fits, Policy
 from tfwave.offload.forecast import forecast
 from tfwave.offload.greedy import greedy_choice
-from tfwave.offload.layout import Layout, Method
-from tfwave.offload.orders import lean_order
+from tfwave.offload.layout import Method
 from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
@@ -72,10 +71,7 @@ Fitting = Callable[[CapturedStep, int], Iterator[Memory]]
 
 
 def _tried(step: TrainingStep, limit: int, way: str) -> Iterator[Fit]:
-    for order in (tuple(range(len(step.ops))), lean_order(step)):
-        layout = Layout.of(step, order, LEAD)
-        if not Choice.all_of(layout, Method.OFFLOAD).fits(limit):
-            layout = Layout.of(step, order, 0)
+    for layout in Fits(step).layouts(limit):
         choice: Choice | None = Choice.all_of(layout, Method.KEEP)
         prices = Prices(layout, math.inf if way == "recompute" else 1.0)
         if way == "offload":

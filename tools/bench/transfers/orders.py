@@ -8,7 +8,6 @@ import json
 import random
 import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from tfwave.order.order import Order, Policy
 from tfwave.order.registry import find_policy
 from tfwave.proto.tensorflow_pb2 import GraphDef
 from tfwave.sim.makespan import makespan
+from tools.bench.cpu import cpu_seconds
 
 WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
 SERVER = "/job:ps/replica:0/task:0/device:CPU:0"
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
 def measure(name: str, graph: GraphDef, runs: int) -> dict[str, str | int | float]:
     """Median CPU seconds of each part for one graph."""
     data = graph.SerializeToString()
-    loaded = _cpu_seconds(lambda: GraphView.of(GraphDef.FromString(data)).topological_order, runs)
+    loaded = _median_seconds(lambda: GraphView.of(GraphDef.FromString(data)).topological_order, runs)
     view = GraphView.of(graph)
     transfers = find_transfers(view).data
     sized = [_sized(t, i) for i, t in enumerate(transfers)]
@@ -97,9 +97,9 @@ def measure(name: str, graph: GraphDef, runs: int) -> dict[str, str | int | floa
     sets = len(find_dependencies(view, sized).classes)
     seconds: dict[str, str | int | float] = {"case": name, "sets": sets, "load": loaded}
     for policy in ("tic", "tac", "fifo"):
-        seconds[policy] = _cpu_seconds(_policy_run(find_policy(policy), view, sized, costs), runs)
+        seconds[policy] = _median_seconds(_policy_run(find_policy(policy), view, sized, costs), runs)
     order = [ranked.transfer for ranked in find_policy("tac")(view, sized, costs)]
-    seconds["makespan"] = _cpu_seconds(lambda: makespan(view, order, costs), runs)
+    seconds["makespan"] = _median_seconds(lambda: makespan(view, order, costs), runs)
     return seconds
 
 
@@ -109,13 +109,8 @@ def _policy_run(
     return lambda: policy(view, transfers, costs)
 
 
-def _cpu_seconds(run: Callable[[], object], runs: int) -> float:
-    taken: list[float] = []
-    for _ in range(runs):
-        start = time.process_time()
-        run()
-        taken.append(time.process_time() - start)
-    return statistics.median(taken)
+def _median_seconds(run: Callable[[], object], runs: int) -> float:
+    return statistics.median(cpu_seconds(run) for _ in range(runs))
 
 
 def _received(count: int) -> GraphDef:

@@ -7,7 +7,6 @@ import argparse
 import json
 import random
 import sys
-import time
 from collections.abc import Sequence
 from fractions import Fraction
 from math import inf
@@ -18,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from tests.property.simulator_oracle import Model, random_kernel_job
 from tfwave.plan.discipline import Discipline
 from tfwave.sim.engine import Job, Lane, Pool, run
+from tools.bench.cpu import cpu_seconds
 
 WORKERS, SERVERS = 4, 2
 LATENCY_TICKS = 100
@@ -55,7 +55,7 @@ def measure(name: str, events: int, bandwidth: float, runs: int) -> dict[str, st
     """Best CPU seconds of some runs of one job."""
     job = training_job(events, bandwidth)
     count = count_events(job)
-    seconds = min(_cpu_seconds(job) for _ in range(runs))
+    seconds = min(cpu_seconds(lambda: run(job)) for _ in range(runs))
     return {"case": name, "events": count, "seconds": seconds, "events_per_second": count / seconds}
 
 
@@ -102,12 +102,6 @@ def deviate(jobs: int) -> dict[str, int | float]:
         tasks += len(model.end)
         largest = max(largest, Fraction(max(off, default=0)) / (model.finish or 1))
     return {"jobs": jobs, "tasks": tasks, "largest_percent": float(largest * 100)}
-
-
-def _cpu_seconds(job: Job) -> float:
-    start = time.process_time()
-    run(job)
-    return time.process_time() - start
 
 
 if __name__ == "__main__":
