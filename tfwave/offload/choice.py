@@ -60,15 +60,25 @@ class Choice:
         return cls.of(layout, np.full(len(layout.candidates), method, dtype=np.int64))
 
     def having(self, number: int, method: int) -> "Choice":
-        """With another method for one; where that lets no other be needed sooner or later, it alone moves."""
-        methods = self.methods.copy()
-        methods[number] = method
-        if self.layout.needs[number] and RECOMPUTE in (method, self.methods[number]):
-            return Choice.of(self.layout, methods)
-        held, needed = self.held.copy(), int(self.needed[number])
-        self.layout.relieve(held, number, int(self.methods[number]), needed, -1)
-        self.layout.relieve(held, number, method, needed)
-        return Choice(self.layout, methods, self.needed, held)
+        """With another method for one; what its chain needs may have to be there sooner or later then."""
+        layout = self.layout
+        made = Choice(layout, self.methods.copy(), self.needed.copy(), self.held.copy())
+        made._set(number, method, int(self.needed[number]))
+        waiting = {*layout.needs[number]} if RECOMPUTE in (method, self.methods[number]) else set[int]()
+        while waiting:
+            need = max(waiting)
+            waiting.remove(need)
+            own, needed = int(made.methods[need]), layout.needed_at(need, made.methods, made.needed)
+            if needed != made.needed[need]:
+                made._set(need, own, needed)
+                waiting.update(layout.needs[need] if own == RECOMPUTE else ())
+        return made
+
+    def _set(self, number: int, method: int, needed: int) -> None:
+        """In place; what its chain needs stays as it is."""
+        self.layout.relieve(self.held, number, int(self.methods[number]), int(self.needed[number]), -1)
+        self.methods[number], self.needed[number] = method, needed
+        self.layout.relieve(self.held, number, method, needed)
 
     @property
     def returns(self) -> Bytes:

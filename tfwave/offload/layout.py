@@ -144,6 +144,15 @@ class Layout:
         return tuple(tuple(self.number_of[n] for n in chain.needs) if chain else () for chain in chains)
 
     @cached_property
+    def users(self) -> tuple[tuple[int, ...], ...]:
+        """Of each candidate: the candidates whose chains need it, which were made later."""
+        users: list[list[int]] = [[] for _ in self.candidates]
+        for number, needs in enumerate(self.needs):
+            for need in needs:
+                users[need].append(number)
+        return tuple(map(tuple, users))
+
+    @cached_property
     def bytes(self) -> Bytes:
         """Of each candidate, as are the next three."""
         return np.array([candidate.bytes for candidate in self.candidates], dtype=np.int64)
@@ -180,6 +189,11 @@ class Layout:
             for need in self.needs[number]:
                 found[need] = min(found[need], found[number])
         return found
+
+    def needed_at(self, number: int, methods: Bytes, needed: Bytes) -> int:
+        """That of one, where those that were made later are known."""
+        runs = [int(needed[user]) for user in self.users[number] if methods[user] == RECOMPUTE]
+        return min([self.candidates[number].wanted, *runs])
 
     def returns(self, methods: Bytes, needed: Bytes) -> Bytes:
         """Of each candidate: the place of the op before which it is there again; of what is kept, as `needed`."""

@@ -2,8 +2,8 @@
 
 1. Six models, captured each in a process of its own, at shares of the way from the least that the step can be made
    to hold to its plain peak: the seconds of the choice of what is away, and of all that `tfwave fit` plans, with
-   what TensorFlow's pool takes in each run that is tried; and, in each of two orders, greedy's price over that of
-   the choice that SciPy's HiGHS finds in 15 s, and over the bound that it proves.
+   what TensorFlow's pool takes in each run that is tried; and greedy's price over that of the choice that SciPy's
+   HiGHS finds in 15 s for each order, and over the bound that it proves.
 2. A long step: a chain of blocks, each of which holds one large tensor until its gradient.
 
 Seconds are those of the CPU, the least of --repeats.
@@ -32,10 +32,8 @@ from tfwave.offload.captured import CapturedStep, captured_step
 from tfwave.offload.choice import Prices
 from tfwave.offload.curve import plain_curve
 from tfwave.offload.exact import exact_choice
-from tfwave.offload.fit import EXACT_SECONDS, LEAD, Fits
+from tfwave.offload.fit import EXACT_SECONDS, Fits
 from tfwave.offload.greedy import greedy_choice
-from tfwave.offload.layout import Layout
-from tfwave.offload.orders import tried_orders
 from tfwave.offload.question import Question
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tools.bench.cpu import cpu_seconds
@@ -96,22 +94,21 @@ def planned(captured: CapturedStep, repeats: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def beside_solver(step: TrainingStep, held: int) -> dict[str, Any]:
-    """The most that greedy's choice costs in any order over the solver's, and over the bound that it proves.
+def beside_solver(step: TrainingStep, held: int) -> dict[str, float | None]:
+    """Greedy's price over the solver's, and over the bound that it proves: each the least of all orders.
 
-    None where the solver found no choice, or no bound, or nothing costs anything; infinite where only greedy found
-    none.
+    None where the solver found no choice in any, or no bound in one; infinite where only greedy found none.
     """
-    over: dict[str, list[float]] = {"over_solver": [], "over_bound": []}
-    for order in tried_orders(step):
-        prices = Prices(Layout.of(step, order, LEAD))
+    ours = theirs = bound = math.inf
+    for prices in map(Prices, Fits(step).layouts(held)):
         greedy, solved = greedy_choice(prices, held), exact_choice(prices, held, EXACT_SECONDS)
-        ours = prices.total(greedy) if greedy else math.inf
-        if solved.bound and (greedy or solved.choice):
-            over["over_bound"].append(ours / solved.bound)
-            if solved.choice:
-                over["over_solver"].append(ours / prices.total(solved.choice))
-    return {name: max(each, default=None) for name, each in over.items()}
+        ours = min(ours, prices.total(greedy) if greedy else math.inf)
+        theirs = min(theirs, prices.total(solved.choice) if solved.choice else math.inf)
+        bound = min(bound, solved.bound)
+    return {
+        "over_solver": ours / theirs if 0 < theirs < math.inf else None,
+        "over_bound": ours / bound if bound else None,
+    }
 
 
 def chosen(step: TrainingStep, repeats: int) -> Iterator[dict[str, Any]]:
