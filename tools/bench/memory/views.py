@@ -43,7 +43,7 @@ VIEWS: dict[str, tuple[View, ...]] = {
             "CPU seconds in which a step is planned that must fit: the choice of what is away, and all that "
             "`tfwave fit` plans, with what TensorFlow's pool takes in each run that is tried; at a share of the "
             "way from the least that the step can be made to hold to its plain peak. And the price of the choice "
-            "over that of what the solver HiGHS finds in 15 s, and over its bound: the worst of two orders.",
+            "over that of what the solver HiGHS finds in 15 s, and over its bound: each the least of two orders.",
             "each/*",
             (
                 *("model", "ops", "share:share", "choice_seconds:time", "plan_seconds:time"),
