@@ -122,6 +122,7 @@ def test_a_choice_with_another_method_is_as_if_it_were_made_anew(seed: int) -> N
     step = random_step(rng, rng.randint(2, 12))
     layout = Layout.of(step, rng.choice([traced(step), lean_order(step)]), rng.choice([0, 3])).condensed()
     assume(layout.candidates)
+    assert all(need < number for number, needs in enumerate(layout.needs) for need in needs)
     ways = [[*Method] if each.chain else [Method.KEEP, Method.OFFLOAD] for each in layout.candidates]
     choice = Choice.of(layout, np.array([rng.choice(each) for each in ways]))
     for _ in range(8):
@@ -130,6 +131,7 @@ def test_a_choice_with_another_method_is_as_if_it_were_made_anew(seed: int) -> N
         anew = Choice.of(layout, choice.methods)
         assert choice.held.tolist() == anew.held.tolist()
         assert choice.needed.tolist() == anew.needed.tolist()
+        assert choice.returns.tolist() == anew.returns.tolist()
 
 
 @MANY

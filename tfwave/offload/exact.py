@@ -101,10 +101,6 @@ class _Program:
             cuts.update((c.left + 1, c.wanted, c.wanted + 1, max(c.fetched, c.left + 1)))
         self._segments = list(pairwise(sorted(cuts)))
         self._ruled_out: list[Bytes] = []
-        self._users: dict[int, list[int]] = defaultdict(list)
-        for number, needs in enumerate(self._layout.needs):
-            for need in needs:
-                self._users[need].append(number)
         self._away: dict[tuple[int, int], int] = {}
         self._gap: list[list[int]] = []
         for number, c in enumerate(self._layout.candidates):
@@ -158,7 +154,7 @@ class _Program:
     def _returns(self, number: int) -> list[int]:
         """The segments before which a candidate can come back by its chain: its gap's end, and those within."""
         last = self._gap[number][-1] + 1
-        return [last, *(s for s in self._gap[number][1:] if self._users[number])]
+        return [last, *(s for s in self._gap[number][1:] if self._layout.users[number])]
 
     def _drop(self, number: int, s: int) -> list[tuple[int, float]]:
         """Whether a candidate is away up to a segment, and not in it."""
@@ -181,7 +177,7 @@ class _Program:
     def _rows_of_return(self, number: int) -> Iterator[_Row]:
         """Cases 2 and 3."""
         for s in self._gap[number][1:]:
-            users = [(v, -c) for user in self._users[number] for v, c in self._drop(user, s)]
+            users = [(v, -c) for user in self._layout.users[number] for v, c in self._drop(user, s)]
             yield [*self._drop(number, s), (number, -1.0), *users], -float("inf"), 0
         for s in self._returns(number) if self._layout.temporary[number] else ():
             yield [*self._drop(number, s), (number, -1.0), (self._runs[number, s], -1.0)], -float("inf"), 0

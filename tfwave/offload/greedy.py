@@ -80,12 +80,10 @@ class _Search:
 
     def _ruined(self, choice: Choice) -> Choice:
         """Some of those that are away are kept."""
-        away = np.flatnonzero(choice.methods)
-        methods = choice.methods.copy()
-        methods[self.noise.sample(away.tolist(), self.noise.randint(1, min(_MOST_RUINED, len(away))))] = (
-            Method.KEEP
-        )
-        return Choice.of(choice.layout, methods)
+        away = np.flatnonzero(choice.methods).tolist()
+        for number in self.noise.sample(away, self.noise.randint(1, min(_MOST_RUINED, len(away)))):
+            choice = choice.having(number, KEEP)
+        return choice
 
     def _noisy(self) -> _Table:
         most = self.noise.choice(_NOISE)

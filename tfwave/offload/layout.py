@@ -61,7 +61,7 @@ class Layout:
         step: what runs.
         order: its ops.
         kept: bytes held during each op, by its place, if all is kept.
-        candidates: in the order in which they were made.
+        candidates: in the order in which they got what they hold when they leave: chains need only those before.
     """
 
     step: TrainingStep
@@ -79,7 +79,7 @@ class Layout:
         chains = Chains(step, places, gaps.keys())
         busy = [place for place, op in enumerate(order) if step.used[op]]
         index = {place: i for i, place in enumerate(busy)}
-        made = sorted(gaps, key=lambda n: (step.buffers[n].writers[0], n))
+        made = sorted(gaps, key=lambda n: (_last_write(step, places, n, gaps[n][0]), n))
         return cls(
             step,
             order,
@@ -184,10 +184,8 @@ class Layout:
         What a chain needs is there when the chain runs. It was made before, so later ones are known first.
         """
         found = self.wanted.copy()
-        again: list[int] = np.flatnonzero(methods == RECOMPUTE).tolist()
-        for number in reversed(again):
-            for need in self.needs[number]:
-                found[need] = min(found[need], found[number])
+        for number in reversed(range(len(self.candidates))):
+            found[number] = self.needed_at(number, methods, found)
         return found
 
     def needed_at(self, number: int, methods: Bytes, needed: Bytes) -> int:
@@ -218,6 +216,11 @@ class Layout:
             held[candidate.left + 1 : back] -= sign * candidate.bytes
             if method == RECOMPUTE and candidate.chain:
                 held[back] += sign * candidate.chain.temporary
+
+
+def _last_write(step: TrainingStep, places: Sequence[int], number: int, left: int) -> int:
+    """The op after which a buffer holds what is away from it later."""
+    return max(writer for writer in step.buffers[number].writers if places[writer] <= left)
 
 
 def _kept(step: TrainingStep, places: Sequence[int]) -> Bytes:

@@ -251,7 +251,7 @@ def test_what_has_been_overwritten_is_made_again_too() -> None:
     a = Buffer(("f0:0", "f2:0"), SIZE, (0, 2), (0, 1, 2, 3, 5))
     c = Buffer(("f1:0",), SIZE, (1,), (1, 2, 5))
     layout = Layout.of(TrainingStep("/cpu", ops, (a, c), 0), tuple(range(6)), 0)
-    chain = layout.candidates[1].chain
+    chain = layout.candidates[layout.number_of[1]].chain
     assert chain is not None
     assert (chain.ops, chain.needs, chain.temporary) == ((0, 1), (), SIZE)
 

@@ -97,7 +97,8 @@ def planned(captured: CapturedStep, repeats: int) -> Iterator[dict[str, Any]]:
 def beside_solver(step: TrainingStep, held: int) -> dict[str, float | None]:
     """Greedy's price over the solver's, and over the bound that it proves: each the least of all orders.
 
-    None where the solver found no choice in any, or no bound in one; infinite where only greedy found none.
+    None where the solver found no choice in any, or no bound in one, or nothing costs anything; infinite where
+    only greedy found none.
     """
     ours = theirs = bound = math.inf
     for prices in map(Prices, Fits(step).layouts(held)):
