@@ -54,15 +54,17 @@ class Residents:
         """Their rows, or `NONE`; changes nothing."""
         return self._index.rows_of(np.asarray(ids, np.int64).ravel()).reshape(np.shape(ids))
 
-    def rows_of(self, ids: Any, positive: Any = None) -> Any:
+    def rows_of(self, ids: Any, positive: Any = None, came: Any = None) -> Any:
         """Of a batch's ids the rows, shaped as they are; `NONE` for one that is not admitted, or finds no free row.
 
         Args:
             ids: of integers.
-            positive: which of them are of positive samples, shaped as they are; none if left out.
+            positive: how often each came in positive samples, shaped as they are; never if left out.
+            came: how often each came at all, shaped as they are; once if left out.
         """
         flat = np.asarray(ids, np.int64).ravel()
-        unique, inverse, counts = np.unique(flat, return_inverse=True, return_counts=True)
+        unique, inverse = np.unique(flat, return_inverse=True)
+        counts = np.bincount(inverse, None if came is None else came.ravel(), len(unique)).astype(np.int64)
         rows = self._index.rows_of(unique)
         new = np.flatnonzero(rows == NONE)
         rows[new] = self._admitted(unique[new], counts[new])
@@ -114,9 +116,13 @@ class Residents:
         Counts of ids begin anew where that one had none, as it admitted ids at once, or is of an earlier tfwave.
 
         Raises:
-            TfwaveError: it has rows that there are not.
+            TfwaveError: it has rows that there are not, or was written by workers.
         """
         with np.load(BytesIO(written)) as kept:
+            if "rows" not in kept:
+                raise TfwaveError(
+                    "the ids of the checkpoint are of a table on workers, and this one is on servers"
+                )
             rows = kept["rows"]
             if len(rows) and rows[-1] >= self.capacity:
                 raise TfwaveError(f"row {rows[-1]} is kept, of a table with a capacity of {self.capacity}")

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow
 
-from tfwave.embedding import SGD, Adagrad, RowWiseAdagrad, Table, Workers
+from tfwave.embedding import LFU, SGD, Adagrad, Dynamic, RowWiseAdagrad, Table, Workers
+from tfwave.errors import TfwaveError
 
 tf: Any = tensorflow
 ROWS, WIDTH, STEPS, TOKEN_SECONDS = 37, 5, 6, 240.0
@@ -20,6 +22,8 @@ COUNTED = {"adagrad": Adagrad(0.1, 0.0), "row_wise": RowWiseAdagrad(0.1, 0.0)}
 LONG_BYTES = 1 << 28
 SAVED, KILLED, LAST = 3, 5, 8
 """Steps: a checkpoint is of the first 3, and a worker dies in the sixth of 8."""
+KEPT = 4
+"""Ids that each worker leaves their rows."""
 
 
 def start(rows: int) -> Any:
@@ -197,6 +201,76 @@ def goes_on_with_fewer(group: Workers, rank: int, workers: int) -> None:
         tell(found)
 
 
+ANY = np.random.default_rng(5).integers(-(2**63), 2**63, 60)
+"""Ids."""
+
+
+def dynamic_table(group: Workers, own_rows: int, *, dynamic: bool = True) -> Table:
+    shard = tf.Variable(tf.zeros([own_rows, WIDTH]), name="any")
+    any_ids = Dynamic(LFU(), np.zeros) if dynamic else None
+    return Table(shard, SGD(1.0), dynamic=any_ids, where="workers", workers=group)
+
+
+def any_ids_of(step: int, rank: int) -> Any:
+    return ANY[np.random.default_rng([9, step, rank]).zipf(1.3, (4, 3)) % len(ANY)]
+
+
+def any_steps(table: Table, rank: int, steps: Iterable[int]) -> None:
+    """Each row becomes minus how often its id came."""
+    for step in steps:
+        pulled = table.pull(any_ids_of(step, rank))
+        table.push(pulled, tf.ones_like(pulled.rows))
+
+
+def counts_of_any(workers: int, steps: int) -> Counter[int]:
+    return Counter(
+        number for step in range(steps) for rank in range(workers) for number in any_ids_of(step, rank).flat
+    )
+
+
+def known(table: Table, rank: int) -> dict[int, list[float]]:
+    """By id its row, of those whose owner this worker is, read from a plain variable of the whole table's shape."""
+    ids, rows = table.ids()
+    assert table.whose
+    own = table.shards[0].numpy()[rows - table.whose.layout[rank]]
+    return dict(zip(ids.tolist(), own.tolist(), strict=True))
+
+
+def any_ids(group: Workers, rank: int, workers: int) -> None:
+    """Rows go to ids as they come; some are evicted; a checkpoint knows whose they are."""
+    path, found = f"{sys.argv[2]}/any", dict[str, bool]()
+    rows = len(ANY) + 1 + rank
+    table = dynamic_table(group, rows)
+    any_steps(table, rank, range(SAVED))
+    counts = counts_of_any(workers, SAVED)
+    held = known(table, rank)
+    found["counted"] = held == {number: [-counts[number]] * WIDTH for number in held} and len(held) > 1
+    pulled = table.pull(list(counts))
+    found["of all"] = pulled.rows.numpy()[:, 0].tolist() == [-count for count in counts.values()]
+    best = sorted(held, key=lambda number: (-counts[number] - 1, number))[:KEPT]
+    table.evict(KEPT)
+    found["kept"] = sorted(table.ids()[0].tolist()) == sorted(best)
+    group.save(path, {"any": table})
+    saved = tf.train.load_checkpoint(path).get_tensor("any/rows/.ATTRIBUTES/VARIABLE_VALUE")
+    found["saved"] = saved[table.ids()[1]].tolist() == [held[number] for number in table.ids()[0].tolist()]
+    again = dynamic_table(group, rows)
+    tf.train.Checkpoint(any=again.module).read(path).assert_consumed()
+    for each in (table, again):
+        any_steps(each, rank, range(SAVED, LAST))
+    found["goes on"] = known(again, rank) == known(table, rank) != {}
+    found["same bits"] = again.shards[0].numpy().tobytes() == table.shards[0].numpy().tobytes()
+    other = dynamic_table(group, len(ANY))
+    try:
+        tf.train.Checkpoint(any=other.module).read(path)
+    except TfwaveError as err:
+        found["refused"] = "61 and 62 rows on its workers, and this one has 60 and 60 rows" in str(err)
+    try:
+        dynamic_table(group, rows, dynamic=rank == 0)
+    except TfwaveError as err:
+        found["alike"] = "dynamic on some workers only" in str(err)
+    tell(found)
+
+
 def one_is_done_first(group: Workers, rank: int, workers: int) -> None:
     """The first one has all of the last step, and leaves, long before the second has what the last one sends it."""
     counts = [0] * workers
@@ -210,6 +284,7 @@ SCENARIOS: dict[str, Callable[[Workers, int, int], None]] = {
     "same_bits": same_bits,
     "one_dies": one_dies,
     "goes_on_with_fewer": goes_on_with_fewer,
+    "any_ids": any_ids,
     "one_is_done_first": one_is_done_first,
 }
 

@@ -58,6 +58,15 @@ def test_two_of_three_workers_go_on_from_a_checkpoint_and_no_gradient_is_lost_or
 
 
 @pytest.mark.timeout(SECONDS + 60)
+def test_ids_without_an_end_get_rows_of_the_workers_that_own_them(tmp_path: Path) -> None:
+    """Each row counts its id; some are evicted; a checkpoint goes on to the same bits, and not with other rows."""
+    for code, found in said("any_ids", 2, tmp_path):
+        assert code == 0
+        assert len(found) == 8
+        assert all(found.values()), found
+
+
+@pytest.mark.timeout(SECONDS + 60)
 def test_a_worker_that_is_done_takes_nothing_from_those_that_still_wait_for_each_other(
     tmp_path: Path,
 ) -> None:

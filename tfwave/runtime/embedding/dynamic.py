@@ -24,7 +24,8 @@ class Dynamic:
         initial: of a shape [rows, width] the values, as initializers of TensorFlow and Keras give them.
         admit: an id gets a row in the batch in which it has come so often, about.
         positive: of what the dataset has beside the ids which samples are positive (clicks), shape [samples] or
-            [samples, 1], for a policy that weighs them; ids are of shape [samples, ...]. None are if left out.
+            [samples, 1], for a policy that weighs them; ids are of shape [samples, ...]. None are if left out. On
+            workers `Table.pull` is told instead.
     """
 
     policy: Policy
@@ -37,7 +38,7 @@ class Rows:
     """The rows of a dynamic table, by ids."""
 
     def __init__(self, dynamic: Dynamic, rows: int) -> None:
-        """Of a table of so many rows, the shared one included."""
+        """Of a table of so many rows, the shared one included; on workers of those of one of them."""
         self._positives, self._shared = dynamic.positive, rows - 1
         self.initial = dynamic.initial
         self.residents = Residents(self._shared, dynamic.policy, admit=dynamic.admit)
@@ -48,7 +49,16 @@ class Rows:
         Raises:
             TfwaveError: it does not say of each sample whether it is positive.
         """
-        rows = self.residents.rows_of(ids, self._positive(ids, batch))
+        return self._or_shared(self.residents.rows_of(ids, self._positive(ids, batch)))
+
+    def of_told(self, told: Any) -> Any:
+        """The rows, int32 of shape [n], of what workers tell: [n, 3], an id, how often it came in a batch, and how
+        often in positive samples.
+        """
+        ids, came, positive = told.T
+        return self._or_shared(self.residents.rows_of(ids, positive, came)).astype(np.int32)
+
+    def _or_shared(self, rows: Any) -> Any:
         return np.where(rows == NONE, self._shared, rows)
 
     def _positive(self, ids: Any, batch: Any) -> Any:
@@ -64,19 +74,19 @@ class Rows:
             )
         return np.broadcast_to(clicks.reshape(clicks.shape + (1,) * (ids.ndim - clicks.ndim)), ids.shape)
 
-    def in_checkpoints(self) -> Any:
-        """What `tf.train.Checkpoint` saves and restores of it."""
-        tensorflow: Any = import_module("tensorflow")
-        residents = self.residents
 
-        class Ids(tensorflow.train.experimental.PythonState):
-            def serialize(self) -> bytes:
-                return residents.dumps()
+def in_checkpoints(dumps: Callable[[], bytes], loads: Callable[[bytes], None]) -> Any:
+    """What `tf.train.Checkpoint` saves and restores by these."""
+    tensorflow: Any = import_module("tensorflow")
 
-            def deserialize(self, string_value: bytes) -> None:
-                residents.loads(string_value)
+    class State(tensorflow.train.experimental.PythonState):
+        def serialize(self) -> bytes:
+            return dumps()
 
-        return Ids()
+        def deserialize(self, string_value: bytes) -> None:
+            loads(string_value)
+
+    return State()
 
 
 def begin_anew(shards: Sequence[Any], rows: Any, values: Any, *, by_columns: bool) -> None:

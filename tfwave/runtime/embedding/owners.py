@@ -3,10 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 from tfwave.errors import TfwaveError
 from tfwave.runtime.all_to_all import Exchange
+from tfwave.runtime.embedding.dealt import ById, ByRow, Deal
+from tfwave.runtime.embedding.dynamic import Rows
 from tfwave.runtime.embedding.gradients import of_rows
 from tfwave.runtime.embedding.optimizers import RowOptimizer
 
@@ -17,7 +20,7 @@ class Pulled:
 
     Attributes:
         rows: shaped as the ids, and then [width].
-        places: of each id, in the order of the batch, that of its row among the batch's different rows.
+        places: of each id, in the order of the batch, that of its row among those that came for the batch.
         counts: [workers], how many of these rows each worker owns.
         wanted: by worker, the rows that it asked this one for, numbered inside the shard.
     """
@@ -31,56 +34,56 @@ class Pulled:
 class Owners:
     """Which worker owns which rows of a table: the first has the first ones; shards may differ in length."""
 
-    def __init__(self, group: Exchange, name: str, shard: Any) -> None:
+    def __init__(self, group: Exchange, name: str, shard: Any, kept: Rows | None) -> None:
         """Tell the others how much of the table is here, and hear of their parts: all workers call it.
 
+        Args:
+            group: the workers.
+            name: the table's, for the others and in errors.
+            shard: the variable that has this worker's rows.
+            kept: whose they are, of a dynamic table.
+
         Raises:
-            TfwaveError: shards of unlike widths.
+            TfwaveError: shards of unlike widths, or of a table that is dynamic on some workers only.
         """
         self._tf: Any = import_module("tensorflow")
         self._group, self._name, self._shard = group, name, shard
-        shape = self._tf.constant([[int(size) for size in shard.shape]] * group.ranks, self._tf.int64)
-        shapes = [
-            came.numpy()[0] for came in group.exchange(shape, self._tf.ones(group.ranks, "int64"), name)
-        ]
-        self.width = int(shard.shape[1])
-        widths = {int(width) for _, width in shapes}
+        height, self.width = map(int, shard.shape)
+        own = self._tf.constant([[height, self.width, kept is not None]] * group.ranks, self._tf.int64)
+        parts = [came.numpy()[0] for came in group.exchange(own, self._tf.ones(group.ranks, "int64"), name)]
+        widths = {int(width) for _, width, _ in parts}
         if len(widths) > 1:
             raise TfwaveError(
                 f"{name} is {' and '.join(map(str, sorted(widths)))} wide on the workers: give all one width"
             )
-        heights = [int(rows) for rows, _ in shapes]
-        self.starts = [sum(heights[:rank]) for rank in range(group.ranks)]
-        self.rows, self.rank, self.first = sum(heights), group.rank, self.starts[group.rank]
+        if len({bool(dynamic) for *_, dynamic in parts}) > 1:
+            raise TfwaveError(
+                f"{name} is dynamic on some workers only: give all of them dynamic=Dynamic(...)"
+            )
+        heights = [int(rows) for rows, *_ in parts]
+        self.layout = tuple(accumulate(heights, initial=0))
+        """Where each worker's rows begin, and where the last one's end."""
+        self.rows, self.rank, self.first = self.layout[-1], group.rank, self.layout[group.rank]
+        self._deal: Deal = ById(group.ranks, kept) if kept else ByRow(self.layout)
         self._as_it_is: Callable[[Any], Any] = self._tf.autograph.experimental.do_not_convert
 
-    def pull(self, ids: Any) -> Pulled:
+    def pull(self, ids: Any, positive: Any) -> Pulled:
         """As `Table.pull`."""
-        return self._as_it_is(self._pull)(ids)
+        return self._as_it_is(self._pull)(ids, positive)
 
     def push(self, pulled: Pulled, gradients: Any, optimizer: RowOptimizer, slots: Sequence[Any]) -> None:
         """As `Table.push`."""
         self._as_it_is(self._push)(pulled, gradients, optimizer, slots)
 
-    def _pull(self, ids: Any) -> Pulled:
+    def _pull(self, ids: Any, positive: Any) -> Pulled:
         tensorflow = self._tf
         with tensorflow.device("/cpu:0"):
             ids = self._numbered(ids)
-            flat = tensorflow.reshape(ids, [-1])
-            in_range = tensorflow.reduce_all((flat >= 0) & (flat < self.rows))
-            complaint = f"table '{self._name}' has rows 0 to {self.rows - 1}, and a batch asks for others:"
-            tensorflow.debugging.Assert(in_range, [complaint, flat])
-            rows = tensorflow.sort(tensorflow.unique(flat).y)
-            ends = tensorflow.constant([*self.starts[1:], self.rows], tensorflow.int64)
-            until = tensorflow.searchsorted(rows, ends, out_type=tensorflow.int64)
-            counts = until - tensorflow.concat([[0], until[:-1]], 0)
-            starts = tensorflow.repeat(tensorflow.constant(self.starts, tensorflow.int64), counts)
-            local = tensorflow.cast(rows - starts, tensorflow.int32)
-            wanted = self._group.exchange(local, counts, f"{self._name}/ids")
+            words, counts, places = self._deal.told(self._name, ids, positive)
+            wanted = self._deal.rows(self._group.exchange(words, counts, f"{self._name}/ids"))
             here = tensorflow.gather(self._shard, tensorflow.concat(wanted, 0))
             sizes = tensorflow.stack([tensorflow.size(some, tensorflow.int64) for some in wanted])
             came = tensorflow.concat(self._group.exchange(here, sizes, f"{self._name}/rows"), 0)
-            places = tensorflow.searchsorted(rows, flat)
             shape = tensorflow.concat([tensorflow.shape(ids), [self.width]], 0)
             return Pulled(tensorflow.reshape(tensorflow.gather(came, places), shape), places, counts, wanted)
 

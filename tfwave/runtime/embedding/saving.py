@@ -6,6 +6,7 @@ from typing import Any
 
 from tfwave.errors import TfwaveError
 from tfwave.runtime.all_to_all import Exchange, wait_for_all
+from tfwave.runtime.embedding.dynamic import in_checkpoints
 from tfwave.runtime.embedding.table import Table
 
 _KEY = "{}/{}/.ATTRIBUTES/VARIABLE_VALUE"
@@ -17,8 +18,8 @@ def save_tables(group: Exchange, path: str, tables: Mapping[str, Table]) -> None
     tensorflow: Any = import_module("tensorflow")
     parts = [f"{path}.part{rank}" for rank in range(group.ranks)]
     own = {name: _named(name, table).held() for name, table in tables.items()}
+    modules = {name: _of_all(group, name, table) for name, table in tables.items()}
     if group.rank == 0:
-        modules = {name: table.module for name, table in tables.items()}
         tensorflow.train.Checkpoint(**modules).write(parts[0])
     else:
         held = {_KEY.format(name, what): one for name, some in own.items() for what, one in some.items()}
@@ -34,6 +35,18 @@ def save_tables(group: Exchange, path: str, tables: Mapping[str, Table]) -> None
             checkpoint_prefixes=parts, destination_prefix=path, delete_old_dirs=False
         )
     wait_for_all(group, "saved")
+
+
+def _of_all(group: Exchange, name: str, table: Table) -> Any:
+    """The table's module; of a dynamic one, with what all workers know of ids."""
+    if not table.whose:
+        return table.module
+    module: Any = import_module("tensorflow").Module()
+    for held in table.held():
+        setattr(module, held, getattr(table.module, held))
+    known = table.whose.dumps_of_all(group, name)
+    module.ids = in_checkpoints(lambda: known, table.whose.loads)
+    return module
 
 
 def _named(name: str, table: Table) -> Table:

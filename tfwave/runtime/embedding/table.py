@@ -8,10 +8,11 @@ import numpy as np
 
 from tfwave.errors import TfwaveError
 from tfwave.runtime.all_to_all import Exchange
-from tfwave.runtime.embedding.dynamic import Dynamic, Rows, begin_anew
+from tfwave.runtime.embedding.dynamic import Dynamic, Rows, begin_anew, in_checkpoints
 from tfwave.runtime.embedding.optimizers import RowOptimizer
 from tfwave.runtime.embedding.owners import Owners, Pulled
 from tfwave.runtime.embedding.parts import as_one, as_rows_of, rows_slice
+from tfwave.runtime.embedding.whose import Whose
 
 _MATRIX = 2
 _MOST_ROWS = 2**31
@@ -55,7 +56,8 @@ class Table:
         Args:
             variable: float32; see above.
             optimizer: `SGD` or `Adagrad` of this package; on workers also `RowWiseAdagrad`.
-            dynamic: given for a table whose ids are not the numbers of its rows; on servers only.
+            dynamic: given for a table whose ids are not the numbers of its rows. On workers each has a part of the
+                ids, for which its own rows are.
             where: what holds the rows.
             workers: those that hold them, with ``where="workers"`` only.
 
@@ -76,7 +78,8 @@ class Table:
         """The variables that hold the rows, in their order."""
         _check(self.shards, by_columns=self.by_columns)
         self.optimizer = optimizer
-        self._owners = Owners(workers.exchange, _name(variable), variable) if workers else None
+        self._kept = Rows(dynamic, _height(self.shards, by_columns=self.by_columns)) if dynamic else None
+        self._owners = Owners(workers.exchange, _name(variable), variable, self._kept) if workers else None
         self.module: Any = import_module("tensorflow").Module()
         """A `tf.Module` with the table (`rows`) and its slots, for `tf.train.Checkpoint`. There each is one plain
         variable of the table's shape, however many shards it lies in; what reads it needs no tfwave. On workers
@@ -92,29 +95,34 @@ class Table:
             setattr(self.module, slot, self._joined(parts, slot))
         self.slots = tuple(zip(*slots, strict=True)) if slots else ((),) * len(self.shards)
         """For each shard its slots."""
-        self._kept = Rows(dynamic, self.rows) if dynamic else None
+        self.whose = self._whose()
+        """Of a dynamic table on workers, what this one knows of its ids."""
         if self._kept:
-            self.module.ids = self._kept.in_checkpoints()
+            known = self.whose or self._kept.residents
+            self.module.ids = in_checkpoints(known.dumps, known.loads)
 
     @property
     def where(self) -> Literal["servers", "workers"]:
         """What holds the rows."""
         return "workers" if self._owners else "servers"
 
-    def pull(self, ids: Any) -> Pulled:
+    def pull(self, ids: Any, positive: Any = None) -> Pulled:
         """Of a table on workers, the rows that a batch asks for: all workers call it, in each step.
 
         Each row comes once, however often the batch has its id. Watch ``pulled.rows`` with a `tf.GradientTape`.
 
         Args:
             ids: integers of any shape, also none at all.
+            positive: of ids of shape [samples, ...], which samples are positive, one number each: for a dynamic
+                table whose policy weighs them.
 
         Raises:
-            TfwaveError: the table is on servers, or ids are no tensor of integers.
-            tf.errors.InvalidArgumentError: an id that is no row of the table.
+            TfwaveError: the table is on servers, ids are no tensor of integers, or a table that is not dynamic is
+                told what is positive.
+            tf.errors.InvalidArgumentError: an id that is no row of the table, or other samples that are positive.
             tf.errors.AbortedError: the group has ended; names the worker at fault.
         """
-        return self._on_workers().pull(ids)
+        return self._on_workers().pull(ids, positive)
 
     def push(self, pulled: Pulled, gradients: Any) -> None:
         """Send the gradients of rows to the workers that own them, which update each row once: all workers call it.
@@ -160,15 +168,19 @@ class Table:
     def ids(self) -> tuple[Any, Any]:
         """Of a dynamic table the ids that have rows of their own, and these rows: what an export looks ids up by.
 
+        On workers they are the ids of this one.
+
         Raises:
             TfwaveError: the table is not dynamic.
         """
-        return self._needed().residents.ids()
+        ids, rows = self._needed().residents.ids()
+        return ids, rows + (self._owners.first if self._owners else 0)
 
     def evict(self, keep: int) -> int:
         """Free the rows of a dynamic table, of all but the ids that are worth most, and begin them anew.
 
         Call it behind ``coordinator.join()``, when no call is under way or prepared: those know ids by their rows.
+        On workers each does it for its own ids, between two steps.
 
         Args:
             keep: how many ids keep their rows.
@@ -185,7 +197,8 @@ class Table:
 
     def _begin_anew(self, rows: Any) -> None:
         shape = (len(rows), self.width)
-        starts = [np.full(shape, start, np.float32) for start in self.optimizer.slots.values()]
+        of_slots = (len(rows), 1 if self.optimizer.by_row else self.width)
+        starts = [np.full(of_slots, start, np.float32) for start in self.optimizer.slots.values()]
         held = (self.shards, *zip(*self.slots, strict=True))
         values = (np.asarray(self._needed().initial(shape), np.float32), *starts)
         for shards, own in zip(held, values, strict=True):
@@ -195,6 +208,11 @@ class Table:
         if not self._kept:
             raise TfwaveError("the table has a row for each of its ids: give it dynamic=Dynamic(...)")
         return self._kept
+
+    def _whose(self) -> Whose | None:
+        if not (self._owners and self._kept):
+            return None
+        return Whose(self._kept.residents, self._owners.rank, self._owners.layout)
 
     def _joined(self, parts: Sequence[Any], name: str, variable: Any = None) -> Any:
         """Parts as a checkpoint has them; `variable` is what they are parts of, if there is such a one."""
@@ -211,8 +229,7 @@ class Table:
     def rows(self) -> int:
         if self._owners:
             return self._owners.rows
-        heights = [int(shard.shape[0]) for shard in self.shards]
-        return heights[0] if self.by_columns else sum(heights)
+        return _height(self.shards, by_columns=self.by_columns)
 
     @property
     def width(self) -> int:
@@ -223,8 +240,15 @@ class Table:
 def _check_where(variable: Any, dynamic: Dynamic | None, where: str, workers: Group | None) -> None:
     if where not in ("servers", "workers") or (where == "workers") != (workers is not None):
         raise TfwaveError(f"where={where!r}: give 'servers', or 'workers' with workers=Workers(...)")
-    if workers and (dynamic or isinstance(variable, (list, tuple, _sharded()))):
-        raise TfwaveError("a table on workers has the rows of this one in a tf.Variable, and is not dynamic")
+    if workers and isinstance(variable, (list, tuple, _sharded())):
+        raise TfwaveError("a table on workers has the rows of this one in a tf.Variable: give that")
+    if workers and dynamic and dynamic.positive:
+        raise TfwaveError("a step on workers says itself what is positive: give it to pull(ids, positive)")
+
+
+def _height(shards: Sequence[Any], *, by_columns: bool) -> int:
+    heights = [int(shard.shape[0]) for shard in shards]
+    return heights[0] if by_columns else sum(heights)
 
 
 def _sharded() -> Any:
