@@ -7,7 +7,15 @@ from itertools import combinations, permutations
 import pytest
 
 from tfwave.memory.pool.compared import PLACINGS, compare, unusable
-from tfwave.memory.pool.growing import Mobility, best_fit, bfc, cnmem, mobilities
+from tfwave.memory.pool.growing import (
+    Mobility,
+    best_fit,
+    bfc,
+    bfc_in_one_region,
+    bfc_serves,
+    cnmem,
+    mobilities,
+)
 from tfwave.memory.pool.lives import Life, life, live_peak
 from tfwave.memory.pool.placement import Placed, place_offline
 
@@ -79,6 +87,14 @@ def test_numbering_changes_no_size_of_distinct_lives(seed: int) -> None:
     lives = [life(f"op{n}", (n + 1) * PIECE, 2 * n, 2 * n + rng.randint(1, 30)) for n in range(20)]
     shuffled = rng.sample(lives, len(lives))
     assert [f.pool_bytes for f in compare(lives)] == [f.pool_bytes for f in compare(shuffled)]
+
+
+def test_a_piece_that_gets_all_that_is_free_leaves_a_region_of_one_size_full() -> None:
+    """One that grows has room for what comes next."""
+    lives = [life("large", 3 * PIECE, 0, 9), life("next", 2 * PIECE, 1, 9)]
+    assert bfc_in_one_region(lives).size == 5 * PIECE
+    assert [bfc_serves(lives, size * PIECE) for size in (4, 5, 6)] == [False, False, True]
+    assert not bfc_serves(lives, -PIECE)
 
 
 def test_bfc_grows_by_regions_that_double_and_gives_some_pieces_whole() -> None:

@@ -143,6 +143,8 @@ def _print(asked: Question) -> None:
         "with all away that can be",
         soft_wrap=True,
     )
+    if asked.fit is None and not asked.places:
+        console.print("a planned pool may do with less: ask with --placement")
     if asked.fit is not None and asked.section is not None:
         print_memory(asked.section)
         console.print(_price(asked.fit), soft_wrap=True)

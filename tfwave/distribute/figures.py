@@ -29,7 +29,8 @@ class Figures:
         step_seconds: the median of the function that took most of the time.
         efficiency: E of TicTac section 3.2 of that function, the most of a step, as section 6 reports it. By the
             times of the traced steps that the plan was made of: no other step knows its own. So what the machine
-            does besides counts against it, down to below 0.
+            does besides counts against it, down to below 0; and ops that are faster now than when they were traced
+            count for it, up to above 1.
         efficiency_median: the same of the median step.
         inversions: share of the pairs of transfers that were handed off out of order, where a counter orders them;
             see `Conformance`.

@@ -9,6 +9,7 @@ from tfwave.memory.pool.lives import Life
 from tfwave.offload.fit import Fit
 from tfwave.offload.places import Region
 from tfwave.offload.planned import PlannedStep, Stay, in_turn
+from tfwave.offload.pooled import Bytes
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import TrainingStep
 from tfwave.plan.fingerprint import NO_GRAPH
@@ -18,10 +19,10 @@ PLACE_SECONDS = 4e-7
 """For each buffer: so much longer it takes to find its place, and to give it back, than TensorFlow's pool does."""
 
 
-def in_places(fit: Fit) -> Iterator[int]:
-    """What a fitted step takes of a pool in which it lies as planned: the same, however it runs."""
+def in_places(fit: Fit) -> Iterator[Bytes]:
+    """In a pool in which a fitted step lies as planned it takes the same, however it runs."""
     plan = memory_section(fit, NO_GRAPH, fit.forecast.peak, fit.forecast.peak)
-    yield _Placing(PlannedStep(fit.layout.step, plan)).pool_bytes
+    yield Bytes(_Placing(PlannedStep(fit.layout.step, plan)).pool_bytes)
 
 
 def with_places(step: TrainingStep, plan: Memory) -> Memory:

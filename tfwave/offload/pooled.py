@@ -3,11 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from random import Random
+from typing import Protocol
 
-from tfwave.memory.pool.growing import bfc_in_one_region
-from tfwave.memory.pool.lives import Life, life
+from tfwave.memory.pool.growing import bfc_serves
+from tfwave.memory.pool.lives import Life, life, live_peak, scratch_life
 from tfwave.offload.fit import Fit, Fits, Policy, side_by_side
 from tfwave.offload.layout import Method
 from tfwave.offload.moves import Move
@@ -23,33 +24,88 @@ RACES = 8
 RACED = 2.0
 """In these an op takes up to so many times as long, or as short."""
 
-Takes = Callable[[Fit], Iterator[int]]
-"""The bytes of a pool that a step takes, in each way that it may run."""
+FIRST_LOST = 1 << 20
+"""Half of what TensorFlow's pool takes first, apart from the rest, is lost where one variable gets it whole.
+
+That is more than half as large, so no more is lost than variables have.
+"""
+AT_ONCE = 2
+"""So many others begin at once with an op at most: one more op, and a copy."""
+_FINER = 128
+"""What a fit needs of a pool is looked for in steps of this part of what it holds at the least."""
 
 
-class Pooled:
-    """A fit that a pool serves: each way that its step may run is tried once, as soon as it counts."""
-
-    def __init__(self, fit: Fit, takes: Takes) -> None:
-        """What it takes is known only when it is asked for."""
-        self.fit = fit
-        self._known = [fit.forecast.peak]
-        self._others = takes(fit)
-
-    def has_room(self, room: int) -> bool:
-        """Whether a pool serves each run; most that are tried have no room as they are forecast."""
-        return all(taken <= room for taken in self._taken())
+class Way(Protocol):
+    """One way in which a fitted step may run."""
 
     @property
     def needed(self) -> int:
-        """What a pool must have for it: what the step takes of one, or holds, if that is more."""
-        return max(self._taken())
+        """No pool of fewer bytes serves it."""
+        ...
 
-    def _taken(self) -> Iterator[int]:
+    def has_room(self, room: int) -> bool:
+        """Whether a pool of so many bytes serves it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """One that each pool of so many bytes serves."""
+
+    needed: int
+
+    def has_room(self, room: int) -> bool:
+        return self.needed <= room
+
+
+@dataclass(frozen=True)
+class InBfc:
+    """One whose buffers lie where TensorFlow's allocator finds room, beside what is there all the time."""
+
+    lives: tuple[Life, ...]
+    resident: int
+
+    @property
+    def needed(self) -> int:
+        return self._kept + live_peak(self.lives)
+
+    def has_room(self, room: int) -> bool:
+        return bfc_serves(self.lives, room - self._kept)
+
+    @property
+    def _kept(self) -> int:
+        """What the step does not get."""
+        return self.resident + min(FIRST_LOST, self.resident)
+
+
+Ways = Callable[[Fit], Iterator[Way]]
+"""Those in which a fit may run."""
+
+
+class Pooled:
+    """A fit that a pool serves: each way that its step may run is made once, as soon as it counts."""
+
+    def __init__(self, fit: Fit, ways: Ways) -> None:
+        """What it takes is known only when it is asked for."""
+        self.fit = fit
+        self._known: list[Way] = [Bytes(fit.forecast.peak)]
+        self._others = ways(fit)
+
+    def has_room(self, room: int) -> bool:
+        """Whether a pool serves each run; most that are tried have no room as they are forecast."""
+        return all(way.has_room(room) for way in self._ways())
+
+    @cached_property
+    def needed(self) -> int:
+        """A little that is known to do. More may not: where a piece is given whole, others may find none."""
+        least = max(way.needed for way in self._ways())
+        return next(room for room in count(least, max(1, least // _FINER)) if self.has_room(room))
+
+    def _ways(self) -> Iterator[Way]:
         yield from self._known
-        for taken in self._others:
-            self._known.append(taken)
-            yield taken
+        for way in self._others:
+            self._known.append(way)
+            yield way
 
 
 @dataclass(frozen=True)
@@ -57,12 +113,12 @@ class PoolFits:
     """Fits of a step into a pool in one piece."""
 
     fits: Fits
-    takes: Takes
+    ways: Ways
 
     @cached_property
     def away(self) -> tuple[Pooled, ...]:
         """With all away that can be, one op after the other."""
-        return tuple(Pooled(fit, self.takes) for fit in self.fits.away())
+        return tuple(Pooled(fit, self.ways) for fit in self.fits.away())
 
     def fastest(self, room: int, policy: Policy) -> Pooled | None:
         """The fastest that a pool of `room` bytes serves, of fits that hold so many at most, and of smaller ones.
@@ -75,7 +131,7 @@ class PoolFits:
         for fit in self._smaller(room, policy):
             if best is not None and best.fit.seconds <= fit.seconds:
                 break
-            best = _fastest(room, (Pooled(each, self.takes) for each in _beside(fit)), best)
+            best = _fastest(room, (Pooled(each, self.ways) for each in _beside(fit)), best)
             if best is not None and best.fit is fit:
                 break
         return best if policy is Policy.DYMEM else _fastest(room, self.away, best)
@@ -102,19 +158,18 @@ def _fastest(room: int, tried: Iterable[Pooled], best: Pooled | None) -> Pooled 
     return best
 
 
-def in_bfc(fit: Fit) -> Iterator[int]:
-    """What it takes where TensorFlow's allocator places it, as it is forecast and in `RACES` other runs.
-
-    With what lies apart, and what comes as padding.
-    """
+def in_bfc(fit: Fit) -> Iterator[Way]:
+    """Where TensorFlow's allocator places it: as it is forecast, and `RACES` other runs."""
     chance, forecast = Random(0), fit.forecast.run  # noqa: S311
     for ran in chain([forecast], (forecast.raced(chance, RACED) for _ in range(RACES))):
-        yield fit.layout.step.resident + bfc_in_one_region(run_lives(fit, ran)).size
+        yield InBfc(run_lives(fit, ran), fit.layout.step.resident)
 
 
 def run_lives(fit: Fit, ran: FittedRun) -> tuple[Life, ...]:
     """What the step takes when, as it ran: with its scratch, and what runs again, until that is done."""
-    return tuple(sorted(_Lives(fit, ran).lives(), key=lambda found: (found.born, -found.bytes)))
+    return tuple(
+        sorted(_Lives(fit, ran).lives(), key=lambda found: (found.born, found.is_scratch, -found.bytes))
+    )
 
 
 class _Lives:
@@ -122,12 +177,14 @@ class _Lives:
         self._layout, self._moves = fit.layout, fit.forecast.moves
         self._step, self._fitted = fit.layout.step, ran
         self._begins, self._ends = ran.run.begins, ran.run.ends
+        self._ready = ran.run.ready
+        """What is fetched has its bytes while it waits for its copy."""
         self._done = max(self._ends, default=0)
 
     def lives(self) -> Iterator[Life]:
         for number, op in enumerate(self._step.ops):
             if op.scratch:
-                yield life(op.node, op.scratch, self._begins[number], self._ends[number])
+                yield self._scratch(op.node, op.scratch, number)
         moves = {self._layout.candidates[move.number].buffer: move for move in self._moves}
         for number, buffer in enumerate(self._step.buffers):
             if buffer.bytes:
@@ -144,7 +201,8 @@ class _Lives:
         until = self._read([*(set(buffer.uses) - {*late}), *out])
         yield self._life(buffer, self._begins[buffer.writers[0]], until)
         back = self._fitted.back[move.number]
-        yield self._life(buffer, self._begins[back], self._read([back, *late]))
+        begins = self._ready if move.method is Method.OFFLOAD else self._begins
+        yield self._life(buffer, begins[back], self._read([back, *late]))
         yield from self._beside(move, back)
 
     def _beside(self, move: Move, back: int) -> Iterator[Life]:
@@ -155,9 +213,14 @@ class _Lives:
         names = self._step.buffers[candidate.buffer].names
         begins, ends = self._begins[back], self._ends[back]
         for op in self._step.scratch_of(candidate.chain.ops)[:1]:
-            yield life(op.node, op.scratch, begins, ends)
+            yield self._scratch(op.node, op.scratch, back)
         for node, size in self._step.made_again(candidate.chain.ops, names):
             yield life(node, size, begins, ends)
+
+    def _scratch(self, node: str, size: int, number: int) -> Life:
+        """Taken behind the outputs of all that begins at once with it."""
+        begins, ends = self._begins[number], self._ends[number]
+        return scratch_life([node], size, min(begins + AT_ONCE, ends - 1), ends)
 
     def _read(self, users: Collection[int]) -> int:
         """When the last of these ops is done."""

@@ -50,7 +50,7 @@ class Question:
     @property
     def needed(self) -> int | None:
         """What a pool must have for the fit; None if there is none."""
-        return self._served.needed if self._served else None
+        return min(self._served.needed, self.usable) if self._served else None
 
     @cached_property
     def least(self) -> int:
@@ -74,8 +74,8 @@ class Question:
 
     @cached_property
     def _least_needed(self) -> int:
-        known = [*self._pool.away, *([self._served] if self._served else [])]
-        return max(1, min(pooled.needed for pooled in known))
+        needed = [pooled.needed for pooled in self._pool.away]
+        return max(1, min(needed if self.needed is None else [*needed, self.needed]))
 
     @cached_property
     def section(self) -> Memory | None:
@@ -109,5 +109,10 @@ class Question:
             return (
                 f"it does not fit into {in_words(self.limit)}: it needs {limit_in_words(self.least)} at the "
                 "least"
+            )
+        if self.policy is Policy.GREEDY:
+            return (
+                f"it does not fit into {in_words(self.limit)}, which TensorFlow's pool divides otherwise than "
+                f"{limit_in_words(self.least)}: take those"
             )
         return f"the policy {self.policy} makes it fit into {in_words(self.limit)} in no order: take another policy"

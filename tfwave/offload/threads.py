@@ -68,11 +68,13 @@ class Run:
 
     Attributes:
         seconds: until all was done.
-        begins: by task; moments are numbered, and in each one of them begins or ends.
+        ready: by task: all that it waits for is done; moments are numbered, and in each one task begins or ends.
+        begins: likewise: a lane is free, too.
         ends: likewise.
     """
 
     seconds: float
+    ready: Sequence[int]
     begins: Sequence[int]
     ends: Sequence[int]
 
@@ -101,7 +103,8 @@ class Work:
 
     def _run(self, seconds: Sequence[float]) -> Run:
         """In one piece, as it is asked for thousands of tasks at a time, hundreds of times."""
-        missing, begins, ends = [*self._missing], [0] * len(seconds), [0] * len(seconds)
+        missing, readies = [*self._missing], [0] * len(seconds)
+        begins, ends = [0] * len(seconds), [0] * len(seconds)
         ready: tuple[deque[int], deque[int]] = deque(), deque()
         for number, waits in enumerate(missing):
             if not waits:
@@ -118,7 +121,7 @@ class Work:
                     moment += 1
                     running[copies] += 1
             if not left:
-                return Run(now, begins, ends)
+                return Run(now, readies, begins, ends)
             done = min(left)
             left.remove(done)
             now += done[0] / self._lanes.rate(*running)
@@ -131,4 +134,5 @@ class Work:
             for follower in self._followers[number]:
                 missing[follower] -= 1
                 if not missing[follower]:
+                    readies[follower] = moment
                     ready[self._copies[follower]].append(follower)

@@ -10,6 +10,7 @@ from tests.unit.cli.test_fit_cli import training
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Fits
 from tfwave.offload.placing import PLACE_SECONDS, in_places, with_places
+from tfwave.offload.pooled import Bytes
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
 from tfwave.plan.fingerprint import NO_GRAPH
@@ -109,7 +110,7 @@ def test_what_outlives_the_step_lies_elsewhere_and_counts() -> None:
     plan = placed(**case)
     assert {place.op for place in plan.places} == {"a", "b"}
     assert plan.region_bytes == 2 * KIB
-    assert [*in_places(fitted(**case))] == [3 * KIB]
+    assert [*in_places(fitted(**case))] == [Bytes(3 * KIB)]
 
 
 def test_what_becomes_the_value_of_a_variable_lies_elsewhere_and_counts() -> None:

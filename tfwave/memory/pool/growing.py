@@ -11,7 +11,7 @@ from enum import StrEnum
 from tfwave.memory.pool.chunks import Chunk, FreeChunks
 from tfwave.memory.pool.lives import Life
 from tfwave.memory.pool.placement import Placed
-from tfwave.memory.pool.pools import MOST_PADDING, whole_pieces
+from tfwave.memory.pool.pools import MOST_PADDING, PoolExhausted, whole_pieces
 
 _FIRST_REGION = 2 << 20
 _CNMEM_PIECE = 512
@@ -54,6 +54,19 @@ def bfc(lives: Sequence[Life]) -> Placed:
 def bfc_in_one_region(lives: Sequence[Life]) -> Placed:
     """The same in one region, as `tfwave.colocate.limit_memory` has it, of just the bytes that it takes."""
     return _played(lives, _Padded())
+
+
+def bfc_serves(lives: Sequence[Life], size: int) -> bool:
+    """Whether that allocator serves all of them from one region of so many bytes, which does not grow.
+
+    One that grows by what is missing takes too little: a large piece that gets all that is free at the end of a
+    region leaves others nothing.
+    """
+    try:
+        _played(lives, _Full.of(size))
+    except PoolExhausted:
+        return False
+    return True
 
 
 def cnmem(lives: Sequence[Life]) -> Placed:
@@ -173,6 +186,20 @@ class _Regions(_Padded):
         self.end += self._next
         if not doubled:
             self._next *= 2
+
+
+class _Full(_Padded):
+    """Has all of its bytes from the beginning."""
+
+    @classmethod
+    def of(cls, size: int) -> "_Full":
+        line = cls(end=size)
+        if size > 0:
+            line.free[0].add(Chunk(0, size))
+        return line
+
+    def grow(self, size: int) -> None:
+        raise PoolExhausted(f"there are no {size} bytes in one piece")
 
 
 def _played(lives: Sequence[Life], line: _Line) -> Placed:
