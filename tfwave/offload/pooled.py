@@ -29,7 +29,7 @@ FIRST_LOST = 1 << 20
 
 That is more than half as large, so no more is lost than variables have.
 """
-AT_ONCE = 2
+_AT_ONCE = 2
 """So many others begin at once with an op at most: one more op, and a copy."""
 _FINER = 128
 """What a fit needs of a pool is looked for in steps of this part of what it holds at the least."""
@@ -220,7 +220,7 @@ class _Lives:
     def _scratch(self, node: str, size: int, number: int) -> Life:
         """Taken behind the outputs of all that begins at once with it."""
         begins, ends = self._begins[number], self._ends[number]
-        return scratch_life([node], size, min(begins + AT_ONCE, ends - 1), ends)
+        return scratch_life([node], size, min(begins + _AT_ONCE, ends - 1), ends)
 
     def _read(self, users: Collection[int]) -> int:
         """When the last of these ops is done."""

@@ -3,7 +3,6 @@
 Whose ids are whose, and checkpoints, are in tests/cluster/embedding/test_embedding_on_workers.py.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.ports import free_ports
+from tests.numerics.embedding.test_embedding_dynamic import halves
 from tfwave.embedding import LFU, SGD, Dynamic, RowWiseAdagrad, Score, Table, Workers
 from tfwave.errors import TfwaveError
 
@@ -19,16 +18,6 @@ pytestmark = pytest.mark.tensorflow
 
 FAR = 2**62
 """An id, as hashes are."""
-
-
-@pytest.fixture(scope="module")
-def alone() -> Iterator[Workers]:
-    with Workers([f"127.0.0.1:{port}" for port in free_ports(1)], 0) as group:
-        yield group
-
-
-def halves(shape: Any) -> Any:
-    return np.full(shape, 0.5, np.float32)
 
 
 def made(group: Workers, optimizer: Any = None, policy: Any = None, **options: Any) -> Table:

@@ -4,7 +4,6 @@ Bits, and what is left when a worker dies, are in tests/cluster/embedding/test_e
 """
 
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.ports import free_ports
 from tfwave.embedding import SGD, Adagrad, RowWiseAdagrad, Table, Workers
 from tfwave.errors import TfwaveError
 
 pytestmark = pytest.mark.tensorflow
 
 START = np.arange(8, dtype=np.float32).reshape(4, 2)
-
-
-@pytest.fixture(scope="module")
-def alone() -> Iterator[Workers]:
-    with Workers([f"127.0.0.1:{port}" for port in free_ports(1)], 0) as group:
-        yield group
 
 
 def made(group: Workers, optimizer: Any = None) -> Table:

@@ -11,7 +11,15 @@ from enum import StrEnum
 from tfwave.memory.pool.chunks import Chunk, FreeChunks
 from tfwave.memory.pool.lives import Life
 from tfwave.memory.pool.placement import Placed
-from tfwave.memory.pool.pools import MOST_PADDING, PoolExhausted, whole_pieces
+from tfwave.memory.pool.pools import (
+    ALIGNMENT,
+    MOST_PADDING,
+    ONE_STREAM,
+    BlindPool,
+    PoolExhausted,
+    PoolSize,
+    whole_pieces,
+)
 
 _FIRST_REGION = 2 << 20
 _CNMEM_PIECE = 512
@@ -62,8 +70,15 @@ def bfc_serves(lives: Sequence[Life], size: int) -> bool:
     One that grows by what is missing takes too little: a large piece that gets all that is free at the end of a
     region leaves others nothing.
     """
+    if size < ALIGNMENT:
+        return not lives
+    pool, held = BlindPool(PoolSize(size)), dict[int, Chunk]()
     try:
-        _played(lives, _Full.of(size))
+        for number, begins in events(lives):
+            if begins:
+                held[number] = pool.allocate(ONE_STREAM, lives[number].bytes)
+            else:
+                pool.free(ONE_STREAM, held.pop(number))
     except PoolExhausted:
         return False
     return True
@@ -186,20 +201,6 @@ class _Regions(_Padded):
         self.end += self._next
         if not doubled:
             self._next *= 2
-
-
-class _Full(_Padded):
-    """Has all of its bytes from the beginning."""
-
-    @classmethod
-    def of(cls, size: int) -> "_Full":
-        line = cls(end=size)
-        if size > 0:
-            line.free[0].add(Chunk(0, size))
-        return line
-
-    def grow(self, size: int) -> None:
-        raise PoolExhausted(f"there are no {size} bytes in one piece")
 
 
 def _played(lives: Sequence[Life], line: _Line) -> Placed:

@@ -14,6 +14,9 @@ ALIGNMENT = 256
 MOST_PADDING = 128 << 20
 """TensorFlow's: a chunk is given whole if it has fewer bytes more than asked for, and is not twice as large."""
 
+ONE_STREAM = 0
+"""All ops of one device are on one stream."""
+
 
 def whole_pieces(size: int, piece: int = ALIGNMENT) -> int:
     """So many bytes, rounded up to whole pieces; TensorFlow gives one at least."""

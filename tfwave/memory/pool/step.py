@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfwave.memory.pool.pools import ALIGNMENT, PoolExhausted
+from tfwave.memory.pool.pools import ALIGNMENT, ONE_STREAM, PoolExhausted
 from tfwave.memory.pool.replay import replay
 from tfwave.memory.pool.trace import Allocate, Event, Free
 from tfwave.memory.step import StepMemory
@@ -11,8 +11,6 @@ from tfwave.memory.step import StepMemory
 _GROWTH = 1.25
 _DIGITS = 1000
 """The least pool is found to one part in so many."""
-_STREAM = 0
-"""All ops of one device are on one stream."""
 
 
 def least_pool(memory: StepMemory, besides: int = 0) -> int:
@@ -46,9 +44,9 @@ def step_events(memory: StepMemory) -> Iterator[Event]:
     for op, begins in moments(memory):
         scratch = memory.profile.ops[op].scratch
         if begins:
-            yield from (Allocate(f"tensor {t}", _STREAM, memory.tensors[t].bytes) for t in born[op])
+            yield from (Allocate(f"tensor {t}", ONE_STREAM, memory.tensors[t].bytes) for t in born[op])
             if scratch:
-                yield Allocate(f"scratch {op}", _STREAM, scratch)
+                yield Allocate(f"scratch {op}", ONE_STREAM, scratch)
         else:
             if scratch:
                 yield Free(f"scratch {op}")
