@@ -11,6 +11,7 @@ from tfwave.offload.fit import Fit, Fits, Policy
 from tfwave.offload.placing import in_places, with_places
 from tfwave.offload.pooled import Pooled, PoolFits, in_bfc
 from tfwave.offload.section import memory_section
+from tfwave.offload.threads import is_gpu
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
 from tfwave.plan.plan import Plan
@@ -99,8 +100,8 @@ class Question:
 
     @property
     def _running(self) -> int:
-        """As `room` knows how sure the model is."""
-        return 1 if self.places and not self.estimated else 2
+        """As `room` knows how sure the model is: of estimates it is less so, and of a GPU's pool."""
+        return 2 if self.estimated or is_gpu(self.captured.step.device) else 1
 
     @property
     def refusal(self) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tfwave.offload.forecast import forecast
 from tfwave.offload.layout import Layout, Method
 from tfwave.offload.orders import lean_order
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
-from tfwave.offload.threads import BESIDE, lanes_of
+from tfwave.offload.threads import BESIDE, Task, Work, lanes_of
 from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, DT_INT32
 
 SIZE = 4_000_000
@@ -184,6 +185,15 @@ def test_two_ops_at_once_gain_a_quarter() -> None:
     free = replace(step, ops=tuple(replace(op, after=()) for op in step.ops))
     assert free.seconds == pytest.approx(6 / BESIDE)
     assert replace(free, device="/gpu").seconds == pytest.approx(6)
+
+
+@pytest.mark.parametrize(("seconds", "ways"), [(1e-6, 2), (1.0, 1)])
+def test_of_light_ops_any_may_be_done_first(seconds: float, ways: int) -> None:
+    """By so much as a thread may begin late, and no op takes longer."""
+    work = Work([Task(seconds, ()), Task(2 * seconds, ())], lanes_of("/cpu"))
+    chance = Random(0)
+    firsts = {min(0, 1, key=work.raced(chance, 1.0).ends.__getitem__) for _ in range(40)}
+    assert len(firsts) == ways
 
 
 def test_a_copy_that_nothing_hides_is_waited_for() -> None:
