@@ -19,7 +19,7 @@ _FEWER_BESIDE = (3, 0)
 """Where a fit takes more of the pool than there is, so many ops run beside one."""
 _LESS = 0.95
 """Where a fit takes more of the pool than there is, the next one holds at most this share of it."""
-RACES = 8
+RACES = 64
 """Besides as it is forecast, a step runs so often in other ways: nobody knows which op of a few is done first."""
 RACED = 2.0
 """In these an op takes up to so many times as long, or as short."""
@@ -90,10 +90,13 @@ class Pooled:
         self.fit = fit
         self._known: list[Way] = [Bytes(fit.forecast.peak)]
         self._others = ways(fit)
+        self._lacked: Way | None = None
 
     def has_room(self, room: int) -> bool:
-        """Whether a pool serves each run; most that are tried have no room as they are forecast."""
-        return all(way.has_room(room) for way in self._ways())
+        """Whether a pool serves each run; the one that lacked room is asked first the next time."""
+        if self._lacked is None or self._lacked.has_room(room):
+            self._lacked = next((way for way in self._ways() if not way.has_room(room)), None)
+        return self._lacked is None
 
     @cached_property
     def needed(self) -> int:
