@@ -12,12 +12,14 @@ from tfwave.memory.pool.growing import (
     best_fit,
     bfc,
     bfc_in_one_region,
-    bfc_serves,
     cnmem,
+    events,
     mobilities,
 )
 from tfwave.memory.pool.lives import Life, life, live_peak
 from tfwave.memory.pool.placement import Placed, place_offline
+from tfwave.memory.pool.pools import ONE_STREAM, BlindPool, Chunk, PoolExhausted, PoolSize
+from tfwave.memory.pool.serves import bfc_serves
 
 PIECE = 256
 MIB = 1 << 20
@@ -95,6 +97,31 @@ def test_a_piece_that_gets_all_that_is_free_leaves_a_region_of_one_size_full() -
     assert bfc_in_one_region(lives).size == 5 * PIECE
     assert [bfc_serves(lives, size * PIECE) for size in (4, 5, 6)] == [False, False, True]
     assert not bfc_serves(lives, -PIECE)
+
+
+def blind_pool_serves(lives: Sequence[Life], size: int) -> bool:
+    pool, held = BlindPool(PoolSize(size)), dict[int, Chunk]()
+    try:
+        for number, begins in events(lives):
+            if begins:
+                held[number] = pool.allocate(ONE_STREAM, lives[number].bytes)
+            else:
+                pool.free(ONE_STREAM, held.pop(number))
+    except PoolExhausted:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("largest", [20 * PIECE, 100 * MIB])
+def test_what_a_pool_of_one_size_serves_is_what_the_blind_one_does(largest: int) -> None:
+    served: set[bool] = set()
+    for seed in range(300):
+        rng = random.Random(seed)
+        lives = random_lives(rng, rng.randint(1, 25), largest)
+        size = int(live_peak(lives) * rng.uniform(1, 1.3)) + rng.randint(0, PIECE)
+        served.add(bfc_serves(lives, size))
+        assert bfc_serves(lives, size) == blind_pool_serves(lives, size)
+    assert served == {True, False}
 
 
 def test_bfc_grows_by_regions_that_double_and_gives_some_pieces_whole() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from tests.offloaded import PIECE, random_step, replayed, whole_fit, whole_pieces
 from tests.unit.cli.test_fit_cli import training
-from tfwave.memory.pool.growing import bfc_in_one_region, bfc_serves
+from tfwave.memory.pool.growing import bfc_in_one_region
 from tfwave.memory.pool.lives import live_peak
+from tfwave.memory.pool.serves import bfc_serves
 from tfwave.memory.slots import limit_for
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Fits, Policy, side_by_side

@@ -7,8 +7,8 @@ from itertools import chain, count
 from random import Random
 from typing import Protocol
 
-from tfwave.memory.pool.growing import bfc_serves
 from tfwave.memory.pool.lives import Life, life, live_peak, scratch_life
+from tfwave.memory.pool.serves import bfc_serves
 from tfwave.offload.fit import Fit, Fits, Policy, side_by_side
 from tfwave.offload.layout import Method
 from tfwave.offload.moves import Move
