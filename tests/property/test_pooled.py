@@ -49,8 +49,8 @@ def tried(fits: Fits, room: int) -> Iterator[Fit]:
     held = room
     while (fit := fits.within(held, Policy.GREEDY)) is not None:
         yield fit
-        yield from (side_by_side(fit, most) for most in (3, 0))
-        held = int(min(held, fit.forecast.peak) * 0.95)
+        yield from (side_by_side(fit, most) for most in (4, 2, 1, 0))
+        held = int(min(held, fit.forecast.peak) * 0.93)
 
 
 def is_served(fit: Fit, room: int) -> bool:

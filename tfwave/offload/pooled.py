@@ -15,9 +15,9 @@ from tfwave.offload.moves import Move
 from tfwave.offload.step import Buffer
 from tfwave.offload.timed import FittedRun
 
-_FEWER_BESIDE = (3, 0)
+_FEWER_BESIDE = (4, 2, 1, 0)
 """Where a fit takes more of the pool than there is, so many ops run beside one."""
-_LESS = 0.95
+_LESS = 0.93
 """Where a fit takes more of the pool than there is, the next one holds at most this share of it."""
 RACES = 64
 """Besides as it is forecast, a step runs so often in other ways: nobody knows which op of a few is done first."""
