@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 BESIDE = 1.25
@@ -10,12 +11,6 @@ BESIDE = 1.25
 
 Measured on two cores with steps like those of ResNet, VGG, Inception, U-Net and BERT: 1.1 to 1.3. What copies takes
 its share, too.
-"""
-
-MOST_LATE = 30e-6
-"""Seconds: a thread begins what is ready up to so much later, so of light ops that keep no turn any may come first.
-
-Of a ResNet-like step with all away that decided whether TensorFlow's pool needed 87 or 95 MB; it needed 95 to 97.
 """
 
 
@@ -109,18 +104,10 @@ class Work:
         return self._run(self._seconds)
 
     def raced(self, chance: Random, most: float) -> Run:
-        """Another run, in which others begin first: each task takes up to `most` times as long, or as short.
+        """Another run: each task takes up to `most` times as long, or as short, and any op that is ready begins."""
+        return self._run([seconds * most ** chance.uniform(-1, 1) for seconds in self._seconds], chance)
 
-        And its thread does not begin at once, up to `MOST_LATE`.
-        """
-        return self._run(
-            [
-                chance.uniform(0, MOST_LATE) + seconds * most ** chance.uniform(-1, 1)
-                for seconds in self._seconds
-            ]
-        )
-
-    def _run(self, seconds: Sequence[float]) -> Run:
+    def _run(self, seconds: Sequence[float], chance: Random | None = None) -> Run:
         """In one piece, as it is asked for thousands of tasks at a time, hundreds of times."""
         missing, readies = [*self._missing], [0] * len(seconds)
         begins, ends = [0] * len(seconds), [0] * len(seconds)
@@ -128,13 +115,14 @@ class Work:
         for number, waits in enumerate(missing):
             if not waits:
                 ready[self._copies[number]].append(number)
+        next_of = partial(_any_of, chance) if chance else _first_of, _first_of
         running, left = [0, 0], list[list[float]]()
         """Ops and copies; and of each the seconds that it still takes alone, and its number."""
         now, moment = 0.0, 0
         while True:
             for copies, lanes in enumerate((self._lanes.ops, 1)):
                 while ready[copies] and running[copies] < lanes:
-                    number = ready[copies].popleft()
+                    number = next_of[copies](ready[copies])
                     left.append([seconds[number], number])
                     begins[number] = moment
                     moment += 1
@@ -155,3 +143,12 @@ class Work:
                 if not missing[follower]:
                     readies[follower] = moment
                     ready[self._copies[follower]].append(follower)
+
+
+def _first_of(ready: deque[int]) -> int:
+    return ready.popleft()
+
+
+def _any_of(chance: Random, ready: deque[int]) -> int:
+    ready.rotate(chance.randrange(len(ready)))
+    return ready.popleft()

@@ -187,13 +187,12 @@ def test_two_ops_at_once_gain_a_quarter() -> None:
     assert replace(free, device="/gpu").seconds == pytest.approx(6)
 
 
-@pytest.mark.parametrize(("seconds", "ways"), [(1e-6, 2), (1.0, 1)])
-def test_of_light_ops_any_may_be_done_first(seconds: float, ways: int) -> None:
-    """By so much as a thread may begin late, and no op takes longer."""
-    work = Work([Task(seconds, ()), Task(2 * seconds, ())], lanes_of("/cpu"))
-    chance = Random(0)
-    firsts = {min(0, 1, key=work.raced(chance, 1.0).ends.__getitem__) for _ in range(40)}
-    assert len(firsts) == ways
+def test_of_ops_that_are_ready_any_may_begin_and_copies_begin_in_turn() -> None:
+    chance, lanes = Random(0), lanes_of("/gpu")
+    for copies, orders in ((False, 6), (True, 1)):
+        work = Work([Task(1.0, (), copies)] * 3, lanes)
+        assert len({tuple(work.raced(chance, 1.0).begins) for _ in range(60)}) == orders
+        assert work.run().begins == [0, 2, 4]
 
 
 def test_a_copy_that_nothing_hides_is_waited_for() -> None:
