@@ -14,6 +14,7 @@ from tfwave.memory.pool.growing import bfc_in_one_region
 from tfwave.memory.pool.lives import live_peak
 from tfwave.memory.pool.serves import bfc_serves
 from tfwave.memory.slots import limit_for
+from tfwave.memory.slots import room as room_of
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Fits, Policy, side_by_side
 from tfwave.offload.pooled import FIRST_LOST, RACED, RACES, PoolFits, in_bfc, run_lives
@@ -62,9 +63,11 @@ def is_served(fit: Fit, room: int) -> bool:
 def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int) -> None:
     """And there is one wherever all that can be away leaves room, one op after the other."""
     rng = random.Random(seed)
-    pool = PoolFits(CachedFits(whole_pieces(random_step(rng, rng.randint(3, 14)))), in_bfc)
-    room = min(pooled.needed for pooled in pool.away) + rng.randint(-4, 30) * PIECE
-    served = pool.fastest(room, Policy.GREEDY)
+    pool = PoolFits(CachedFits(whole_pieces(random_step(rng, rng.randint(3, 14)))), in_bfc, 1, 1)
+    held = min(pooled.needed for pooled in pool.away) + rng.randint(-4, 30) * PIECE
+    limit = limit_for(held, 1)
+    room = room_of(limit, 1)
+    served = pool.fastest(limit, Policy.GREEDY)
     others = tried(pool.fits, room)
     if served is None:
         assert not any(is_served(each, room) for each in others)
@@ -139,6 +142,23 @@ def test_what_other_runs_take_counts() -> None:
         assert [way.has_room(room_for(fit, size)) for way in in_bfc(fit)] == served
         others += any(served) and not all(served)
     assert others > 5
+
+
+def test_a_tenth_of_the_pool_is_kept_free_where_ops_run_side_by_side() -> None:
+    """And a fiftieth where one runs after the other: nobody knows which op of several is done first."""
+    beside = 0
+    for seed in range(40):
+        fits = Fits(whole_pieces(random_step(random.Random(seed), 9)))
+        for held in (1, 1.5, 2):
+            limit = limit_for(int(fits.least_limit * held), 1)
+            served = PoolFits(fits, in_bfc, 1, 2).fastest(limit, Policy.GREEDY)
+            if served is None:
+                continue
+            is_beside = any(served.fit.forecast.turns.beside)
+            beside += is_beside
+            assert is_served(served.fit, room_of(limit, 1 + is_beside))
+            assert served.least_limit == limit_for(served.needed, 1 + is_beside)
+    assert beside > 5
 
 
 def test_what_lies_apart_is_promised() -> None:

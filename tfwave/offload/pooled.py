@@ -9,6 +9,7 @@ from typing import Protocol
 
 from tfwave.memory.pool.lives import Life, life, live_peak, scratch_life
 from tfwave.memory.pool.serves import bfc_serves
+from tfwave.memory.slots import limit_for, room
 from tfwave.offload.fit import Fit, Fits, Policy, side_by_side
 from tfwave.offload.layout import Method
 from tfwave.offload.moves import Move
@@ -43,7 +44,7 @@ class Way(Protocol):
         """No pool of fewer bytes serves it."""
         ...
 
-    def has_room(self, room: int) -> bool:
+    def has_room(self, held: int) -> bool:
         """Whether a pool of so many bytes serves it."""
         ...
 
@@ -54,8 +55,8 @@ class Bytes:
 
     needed: int
 
-    def has_room(self, room: int) -> bool:
-        return self.needed <= room
+    def has_room(self, held: int) -> bool:
+        return self.needed <= held
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class InBfc:
     def needed(self) -> int:
         return self._kept + live_peak(self.lives)
 
-    def has_room(self, room: int) -> bool:
-        return bfc_serves(self.lives, room - self._kept)
+    def has_room(self, held: int) -> bool:
+        return bfc_serves(self.lives, held - self._kept)
 
     @property
     def _kept(self) -> int:
@@ -85,24 +86,33 @@ Ways = Callable[[Fit], Iterator[Way]]
 class Pooled:
     """A fit that a pool serves: each way that its step may run is made once, as soon as it counts."""
 
-    def __init__(self, fit: Fit, ways: Ways) -> None:
-        """What it takes is known only when it is asked for."""
-        self.fit = fit
+    def __init__(self, fit: Fit, ways: Ways, running: int) -> None:
+        """What it takes is known only when it is asked for; `running` as `memory.slots.room` has it."""
+        self.fit, self._running = fit, running
         self._known: list[Way] = [Bytes(fit.forecast.peak)]
         self._others = ways(fit)
         self._lacked: Way | None = None
 
-    def has_room(self, room: int) -> bool:
-        """Whether a pool serves each run; the one that lacked room is asked first the next time."""
-        if self._lacked is None or self._lacked.has_room(room):
-            self._lacked = next((way for way in self._ways() if not way.has_room(room)), None)
-        return self._lacked is None
+    def is_served(self, limit: int) -> bool:
+        """Whether a pool of so many bytes serves each run, and leaves as much free as it has to."""
+        return self._has_room(room(limit, self._running))
 
     @cached_property
     def needed(self) -> int:
         """A little that is known to do. More may not: where a piece is given whole, others may find none."""
         least = max(way.needed for way in self._ways())
-        return next(room for room in count(least, max(1, least // _FINER)) if self.has_room(room))
+        return next(held for held in count(least, max(1, least // _FINER)) if self._has_room(held))
+
+    @property
+    def least_limit(self) -> int:
+        """That of a pool with just so much room."""
+        return limit_for(self.needed, self._running)
+
+    def _has_room(self, held: int) -> bool:
+        """The way that lacked room is asked first the next time."""
+        if self._lacked is None or self._lacked.has_room(held):
+            self._lacked = next((way for way in self._ways() if not way.has_room(held)), None)
+        return self._lacked is None
 
     def _ways(self) -> Iterator[Way]:
         yield from self._known
@@ -113,39 +123,52 @@ class Pooled:
 
 @dataclass(frozen=True)
 class PoolFits:
-    """Fits of a step into a pool in one piece."""
+    """Fits of a step into a pool in one piece.
+
+    Attributes:
+        fits: of the step.
+        ways: in which it may run.
+        alone: as `memory.slots.room` knows how sure that is where one op runs after the other; and
+        beside: where ops run side by side.
+    """
 
     fits: Fits
     ways: Ways
+    alone: int
+    beside: int
 
     @cached_property
     def away(self) -> tuple[Pooled, ...]:
         """With all away that can be, one op after the other."""
-        return tuple(Pooled(fit, self.ways) for fit in self.fits.away())
+        return tuple(map(self._pooled, self.fits.away()))
 
-    def fastest(self, room: int, policy: Policy) -> Pooled | None:
-        """The fastest that a pool of `room` bytes serves, of fits that hold so many at most, and of smaller ones.
+    def fastest(self, limit: int, policy: Policy) -> Pooled | None:
+        """The fastest that a pool of `limit` bytes serves, of fits that hold what has room, and of smaller ones.
 
         None if the policy finds none. The fewer ops run side by side, the less of a pool they need, so each fit is
         tried with fewer, too. The solver is asked once, and greedy for what holds less, until that is slower than
         what was found; the last that is tried has all away that can be.
         """
         best: Pooled | None = None
-        for fit in self._smaller(room, policy):
+        for fit in self._smaller(room(limit, self.alone), policy):
             if best is not None and best.fit.seconds <= fit.seconds:
                 break
-            best = _fastest(room, (Pooled(each, self.ways) for each in _beside(fit)), best)
+            best = _fastest(limit, map(self._pooled, _beside(fit)), best)
             if best is not None and best.fit is fit:
                 break
-        return best if policy is Policy.DYMEM else _fastest(room, self.away, best)
+        return best if policy is Policy.DYMEM else _fastest(limit, self.away, best)
 
-    def _smaller(self, room: int, policy: Policy) -> Iterator[Fit]:
-        held, by = room, policy
+    def _smaller(self, held: int, policy: Policy) -> Iterator[Fit]:
+        by = policy
         while (fit := self.fits.within(held, by)) is not None:
             yield fit
             if policy is Policy.DYMEM:
                 return
             held, by = int(min(held, fit.forecast.peak) * _LESS), Policy.GREEDY
+
+    def _pooled(self, fit: Fit) -> Pooled:
+        is_beside = any(fit.forecast.turns.beside)
+        return Pooled(fit, self.ways, self.beside if is_beside else self.alone)
 
 
 def _beside(fit: Fit) -> Iterator[Fit]:
@@ -154,9 +177,9 @@ def _beside(fit: Fit) -> Iterator[Fit]:
         yield side_by_side(fit, most)
 
 
-def _fastest(room: int, tried: Iterable[Pooled], best: Pooled | None) -> Pooled | None:
+def _fastest(limit: int, tried: Iterable[Pooled], best: Pooled | None) -> Pooled | None:
     for pooled in tried:
-        if (best is None or pooled.fit.seconds < best.fit.seconds) and pooled.has_room(room):
+        if (best is None or pooled.fit.seconds < best.fit.seconds) and pooled.is_served(limit):
             best = pooled
     return best
 

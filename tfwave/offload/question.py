@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tfwave.errors import PlanError
-from tfwave.memory.slots import limit_for, room
+from tfwave.memory.slots import room
 from tfwave.offload.batch import LargestBatch, largest_batch
 from tfwave.offload.captured import CapturedStep
 from tfwave.offload.fit import Fit, Fits, Policy
@@ -40,8 +40,8 @@ class Question:
 
     @property
     def usable(self) -> int:
-        """Of the limit, what the step may take by the model: more where it lies as planned, whatever runs first."""
-        return room(self.limit, self._running)
+        """Of the limit, what the step may take by the model at most: less where ops run side by side."""
+        return room(self.limit, self._alone)
 
     @property
     def fit(self) -> Fit | None:
@@ -56,27 +56,29 @@ class Question:
     @cached_property
     def least(self) -> int:
         """The least limit that is known to do, with the room that a pool needs besides."""
-        return limit_for(self._least_needed, self._running)
+        return max(1, min(pooled.least_limit for pooled in self._known))
 
     @cached_property
     def batch(self) -> LargestBatch:
         """What would fit: at least the captured batch where that does, and less where it does not."""
         other = self.other.step if self.other else None
         held = min(pooled.fit.forecast.peak for pooled in self._pool.away)
-        return largest_batch(self.captured.step, self.usable, other, held / self._least_needed)
+        needed = max(1, min(pooled.needed for pooled in self._known))
+        return largest_batch(self.captured.step, self.usable, other, held / needed)
 
     @cached_property
     def _pool(self) -> PoolFits:
-        return PoolFits(Fits(self.captured.step), in_places if self.places else in_bfc)
+        ways, beside = (in_places, self._alone) if self.places else (in_bfc, 2)
+        return PoolFits(Fits(self.captured.step), ways, self._alone, beside)
 
     @cached_property
     def _served(self) -> Pooled | None:
-        return self._pool.fastest(self.usable, self.policy)
+        return self._pool.fastest(self.limit, self.policy)
 
-    @cached_property
-    def _least_needed(self) -> int:
-        needed = [pooled.needed for pooled in self._pool.away]
-        return max(1, min(needed if self.needed is None else [*needed, self.needed]))
+    @property
+    def _known(self) -> list[Pooled]:
+        """Those of which it is known what they need."""
+        return [*self._pool.away, *([self._served] if self._served else [])]
 
     @cached_property
     def section(self) -> Memory | None:
@@ -99,7 +101,7 @@ class Question:
         return Plan(memory=self.section)
 
     @property
-    def _running(self) -> int:
+    def _alone(self) -> int:
         """As `room` knows how sure the model is: of estimates it is less so, and of a GPU's pool."""
         return 2 if self.estimated or is_gpu(self.captured.step.device) else 1
 
