@@ -241,7 +241,8 @@ def fit_memory(
     2. The steps that are traced must fit as they are: where the whole batch does not, let them be of its first
        `sample_rows` rows. Then three steps of half as many rows run, too, and each buffer is taken to grow in a
        straight line, as it does between these two; an op's seconds grow with the rows if a buffer of its own does.
-    3. A fiftieth of the limit is kept free; a tenth where the first rows only were traced.
+    3. A tenth of the limit is kept free where ops run side by side, as nobody knows how they interleave, or where
+       the first rows only were traced; a fiftieth else, as in a planned pool.
     4. `step` itself stays as it is; calls of it, and of what it calls, are not changed.
 
     Args:
