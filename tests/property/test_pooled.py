@@ -146,18 +146,19 @@ def test_what_other_runs_take_counts() -> None:
 
 def test_a_tenth_of_the_pool_is_kept_free_where_ops_run_side_by_side() -> None:
     """And a fiftieth where one runs after the other: nobody knows which op of several is done first."""
-    beside = 0
+    beside, captured = 0, captured_step(training(8))
     for seed in range(40):
-        fits = Fits(whole_pieces(random_step(random.Random(seed), 9)))
+        step = whole_pieces(random_step(random.Random(seed), 9))
         for held in (1, 1.5, 2):
-            limit = limit_for(int(fits.least_limit * held), 1)
-            served = PoolFits(fits, in_bfc, 1, 2).fastest(limit, Policy.GREEDY)
-            if served is None:
+            limit = limit_for(int(Fits(step).least_limit * held), 1)
+            asked = Question(replace(captured, step=step), None, limit)
+            if asked.fit is None or asked.needed is None:
                 continue
-            is_beside = any(served.fit.forecast.turns.beside)
+            is_beside = any(asked.fit.forecast.turns.beside)
             beside += is_beside
-            assert is_served(served.fit, room_of(limit, 1 + is_beside))
-            assert served.least_limit == limit_for(served.needed, 1 + is_beside)
+            assert asked.needed <= room_of(limit, 1 + is_beside)
+            assert is_served(asked.fit, asked.needed)
+            assert asked.least <= limit_for(asked.needed, 1 + is_beside)
     assert beside > 5
 
 

@@ -95,7 +95,11 @@ class Pooled:
 
     def is_served(self, limit: int) -> bool:
         """Whether a pool of so many bytes serves each run, and leaves as much free as it has to."""
-        return self._has_room(room(limit, self._running))
+        return self._has_room(self.usable(limit))
+
+    def usable(self, limit: int) -> int:
+        """Of such a pool, what it may take."""
+        return room(limit, self._running)
 
     @cached_property
     def needed(self) -> int:

@@ -51,7 +51,7 @@ class Question:
     @property
     def needed(self) -> int | None:
         """What a pool must have for the fit; None if there is none."""
-        return min(self._served.needed, self.usable) if self._served else None
+        return min(self._served.needed, self._served.usable(self.limit)) if self._served else None
 
     @cached_property
     def least(self) -> int:
