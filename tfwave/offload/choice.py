@@ -23,9 +23,10 @@ class Prices:
     @cached_property
     def of(self) -> npt.NDArray[np.float64]:
         """By candidate and method."""
-        again = [c.chain.seconds if c.chain else math.inf for c in self.layout.candidates]
-        copied = self.layout.bytes * (2 * self.exposed / self.layout.step.lanes.copied)
-        return np.stack([np.zeros(len(again)), copied, np.array(again)], axis=1).astype(np.float64)
+        candidates, lanes = self.layout.candidates, self.layout.step.lanes
+        copied = [2 * self.exposed * lanes.copy_seconds(candidate.bytes) for candidate in candidates]
+        again = [candidate.chain.seconds if candidate.chain else math.inf for candidate in candidates]
+        return np.array([np.zeros(len(candidates)), copied, again]).T
 
     def total(self, choice: "Choice") -> float:
         """Of all that is away."""

@@ -98,7 +98,9 @@ class _Run:
     def _come(self, number: int) -> None:
         candidate = self._layout.candidates[number]
         if self._moves[number].method == Method.OFFLOAD:
-            self._copies = max(self._copies, self._compute) + candidate.bytes / self._layout.step.lanes.copied
+            self._copies = max(self._copies, self._compute) + self._layout.step.lanes.copy_seconds(
+                candidate.bytes
+            )
             self._there[candidate.buffer] = self._copies
         elif candidate.chain:
             self._wait_for(candidate.chain.needs)
@@ -107,9 +109,13 @@ class _Run:
     def _leave(self, number: int) -> None:
         if self._moves[number].method == Method.OFFLOAD:
             size = self._layout.candidates[number].bytes
-            self._copies = max(self._copies, self._compute) + size / self._layout.step.lanes.copied
-            self._pending.append((number, self._copies))
+            self._pending.append((number, self._copied(size)))
             self._outside += size
+
+    def _copied(self, size: int) -> float:
+        """When the next copy is done, of so many bytes."""
+        self._copies = max(self._copies, self._compute) + self._layout.step.lanes.copy_seconds(size)
+        return self._copies
 
     def _wait_for(self, buffers: tuple[int, ...]) -> None:
         for buffer in buffers:

@@ -87,7 +87,7 @@ class _Made:
             self.after[use].add(there)
 
     def _copy(self, candidate: Candidate, after: set[int]) -> int:
-        return self._add(Task(candidate.bytes / self.layout.step.lanes.copied, after, copies=True))
+        return self._add(Task(self.layout.step.lanes.copy_seconds(candidate.bytes), after, copies=True))
 
     def _chain(self, candidate: Candidate, awaited: set[int]) -> Task:
         chain = candidate.chain

@@ -23,7 +23,7 @@ from tfwave.offload.threads import BESIDE, Task, Work, lanes_of
 from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, DT_INT32
 
 SIZE = 4_000_000
-COPIED = SIZE / lanes_of("/cpu").copied
+COPIED = lanes_of("/cpu").copy_seconds(SIZE)
 PHASES = {"f": Phase.FORWARD, "b": Phase.BACKWARD}
 
 
@@ -195,6 +195,12 @@ def test_of_ops_that_are_ready_any_may_begin_and_copies_begin_in_turn() -> None:
         assert work.run().begins == [0, 2, 4]
 
 
+def test_a_small_copy_on_cores_takes_as_long_as_it_is_handed_to_its_thread() -> None:
+    cores, gpu = lanes_of("/cpu"), lanes_of("/gpu")
+    assert cores.copy_seconds(0) == cores.handed > gpu.copy_seconds(0) == 0
+    assert cores.copy_seconds(cores.copied) == 1 + cores.handed
+
+
 def test_a_copy_that_nothing_hides_is_waited_for() -> None:
     assert forecast(offloaded(chain_step(0.0), 0), SIZE + 8).extra_seconds == pytest.approx(2 * COPIED)
 
@@ -243,7 +249,7 @@ def test_a_captured_step_holds_what_its_profile_says() -> None:
 
 
 def test_an_op_waits_until_a_copy_has_made_room() -> None:
-    copied = SIZE / lanes_of("/gpu").copied
+    copied = lanes_of("/gpu").copy_seconds(SIZE)
     step = replace(chain_step(10 * copied), device="/gpu")
     step = replace(step, ops=(*(replace(op, seconds=0.0) for op in step.ops[:3]), *step.ops[3:]))
     found = forecast(offloaded(step, 0), SIZE + 8)
