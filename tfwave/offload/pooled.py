@@ -20,7 +20,7 @@ _FEWER_BESIDE = (4, 2, 1, 0)
 """Where a fit takes more of the pool than there is, so many ops run beside one."""
 _LESS = 0.93
 """Where a fit takes more of the pool than there is, the next one holds at most this share of it."""
-RACES = 24
+RACES = 64
 """Besides as it is forecast, a step runs so often in other ways: nobody knows which op of a few is done first."""
 RACED = 2.0
 """In these an op takes up to so many times as long, or as short."""
