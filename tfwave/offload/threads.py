@@ -124,7 +124,7 @@ class Work:
         for number, waits in enumerate(missing):
             if not waits:
                 ready[self._copies[number]].append(number)
-        next_of = partial(_any_of, chance) if chance else _first_of, _first_of
+        next_of = partial(_any_of, chance) if chance else deque[int].popleft, deque[int].popleft
         running, left = [0, 0], list[list[float]]()
         """Ops and copies; and of each the seconds that it still takes alone, and its number."""
         now, moment = 0.0, 0
@@ -152,10 +152,6 @@ class Work:
                 if not missing[follower]:
                     readies[follower] = moment
                     ready[self._copies[follower]].append(follower)
-
-
-def _first_of(ready: deque[int]) -> int:
-    return ready.popleft()
 
 
 def _any_of(chance: Random, ready: deque[int]) -> int:

@@ -27,7 +27,8 @@ def test_each_way_does_only_what_it_is_called() -> None:
         limit = limit_for((least + most) // 2, 2)
         for way, fitting in FITTINGS.items():
             for memory in fitting(replace(captured, step=step), limit):
-                assert memory.peak_bytes <= room(limit, 1)
+                is_sure = way != "both" or not any(memory.beside)
+                assert memory.peak_bytes <= room(limit, 1 if is_sure else 2)
                 assert bool(memory.places) == (way == PLACED)
                 used[way] |= {tensor.method for tensor in memory.tensors}
     assert used.pop(PLACED) <= used["both"]
