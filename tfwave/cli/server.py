@@ -117,8 +117,7 @@ def server_command(  # noqa: PLR0913, PLR0917
 
       TFWAVE_JOBS="chief=1 ps=2 worker=4" python -m tfwave.server --from-env -- python train.py
     """
-    for number in _STOPS:
-        signal.signal(number, _leave)
+    signals = _leave_at_signals()
     # As TensorFlow's guide to parameter servers asks: the coordinator hears at once that a server is gone.
     os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
     told, where = _read(config, from_env)
@@ -141,8 +140,7 @@ def server_command(  # noqa: PLR0913, PLR0917
     )
     typer.echo(_ready(server, str(task), as_json))
     sys.stdout.flush()
-    while True:
-        signal.pause()
+    _wait(signals)
 
 
 def main() -> None:
@@ -151,6 +149,22 @@ def main() -> None:
     app.command(help=in_paragraphs(server_command.__doc__))(server_command)
     with said_in_one_line():
         app(prog_name="python -m tfwave.server")
+
+
+def _leave_at_signals() -> int:
+    """A file that can be read whenever a signal has come."""
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told)
+    for number in _STOPS:
+        signal.signal(number, _leave)
+    return heard
+
+
+def _wait(signals: int) -> NoReturn:
+    """Python leaves in the main thread only, and a signal that another thread took would not end a `pause` here."""
+    while True:
+        os.read(signals, 1)
 
 
 def _leave(number: int, frame: Any) -> NoReturn:

@@ -1,6 +1,7 @@
 """`python -m tfwave.server` in processes of its own."""
 
 import contextlib
+import ctypes
 import json
 import os
 import subprocess
@@ -52,6 +53,14 @@ def seconds_to_end(process: Process, number: int) -> float:
     process.send_signal(number)
     process.wait(100)
     return time.monotonic() - start
+
+
+def tell_other_thread(process: Process, number: int) -> None:
+    """A signal for one thread of its that is not the main one, as the kernel may choose."""
+    other = next(
+        int(thread) for thread in os.listdir(f"/proc/{process.pid}/task") if int(thread) != process.pid
+    )
+    assert ctypes.CDLL(None, use_errno=True).tgkill(process.pid, other, number) == 0, ctypes.get_errno()
 
 
 @dataclass

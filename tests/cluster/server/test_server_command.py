@@ -16,7 +16,15 @@ import pytest
 from tests.cluster.job import run_chief
 from tests.cluster.model import VARIABLES, Model, build, by_step, plan_of, sends
 from tests.cluster.server.chief import STEPS
-from tests.cluster.server.server_command import Job, command, forked, peak_bytes, running, seconds_to_end
+from tests.cluster.server.server_command import (
+    Job,
+    command,
+    forked,
+    peak_bytes,
+    running,
+    seconds_to_end,
+    tell_other_thread,
+)
 from tests.cluster.speaker import Process, end, read_line
 from tests.controlled import flood, open_channel, raw_call
 from tests.ports import free_ports
@@ -206,8 +214,8 @@ def test_published_control_tls_files_and_a_config_file(tmp_path: Path) -> None:
             pytest.raises(EnforcerError, match="no control service answers"),
         ):
             stranger.health()
-        assert seconds_to_end(process, signal.SIGTERM) < END_SECONDS
-        assert process.returncode == 0
+        tell_other_thread(process, signal.SIGTERM)
+        assert process.wait(END_SECONDS) == 0
     finally:
         end(process)
 
