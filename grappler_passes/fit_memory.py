@@ -10,6 +10,7 @@ from tfwave.plan.fitted import check_step, memory_of, turns_of
 from tfwave.plan.plan import Plan
 from tfwave.rewrite.fitted.apart import keep_apart, swap_inputs
 from tfwave.rewrite.fitted.chain import chain
+from tfwave.rewrite.fitted.owned import own_buffers
 from tfwave.rewrite.fitted.turns import is_done
 
 
@@ -19,7 +20,8 @@ class FitMemory(GraphPass):
 
     It does what `recompute`, `offload` and `in_order` do. Where the plan has places for what ops make
     (``tfwave fit --placement``), they keep to these, and go on in no buffer that they read, but where the plan
-    reckons with it.
+    reckons with it. Variables that begin as constants get buffers of their own, outside the step: else their first
+    updates would take them in its middle, and for good.
 
     The plan belongs to the graph that ran, as TensorFlow's optimizer (Grappler) left it.
 
@@ -50,3 +52,4 @@ class FitMemory(GraphPass):
         move_away(turns, memory)
         chain(turns)
         keep_apart(graph, memory.apart)
+        own_buffers(graph, memory.order)

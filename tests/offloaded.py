@@ -17,11 +17,11 @@ def random_step(rng: random.Random, layers: int) -> TrainingStep:
     return _Random(rng).step(layers)
 
 
-def whole_pieces(step: TrainingStep) -> TrainingStep:
+def whole_pieces(step: TrainingStep, piece: int = PIECE) -> TrainingStep:
     """The same with bytes that an allocator gives as they are, and nothing that outlives the step."""
-    buffers = [replace(b, bytes=b.bytes * PIECE, stays=False) for b in step.buffers]
-    ops = [replace(op, scratch=op.scratch * PIECE) for op in step.ops]
-    return TrainingStep(step.device, tuple(ops), tuple(buffers), step.resident * PIECE)
+    buffers = [replace(b, bytes=b.bytes * piece, stays=False) for b in step.buffers]
+    ops = [replace(op, scratch=op.scratch * piece) for op in step.ops]
+    return TrainingStep(step.device, tuple(ops), tuple(buffers), step.resident * piece)
 
 
 @cache

@@ -7,7 +7,8 @@ from tfwave.errors import PlanError, excerpt
 
 _SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[kmgt]?i?b?)", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_KIB, _MIB = 2**10, 2**20
+MIB = 2**20
+_KIB = 2**10
 _MOST = 2**63 - 1
 
 
@@ -16,14 +17,14 @@ def in_words(size: float) -> str:
     count = round(size)
     if abs(count) < _KIB:
         return f"{count} bytes"
-    unit, name = (_MIB, "MiB") if abs(count) >= _MIB else (_KIB, "KiB")
+    unit, name = (MIB, "MiB") if abs(count) >= MIB else (_KIB, "KiB")
     return f"{count / unit:,.{1 if count % unit else 0}f} {name}"
 
 
 def limit_in_words(size: float) -> str:
     """A limit that is to be given, as `in_words`, but never less than so many bytes."""
     count = math.ceil(size)
-    unit = next((unit for unit in (_MIB, _KIB) if count >= unit), 1)
+    unit = next((unit for unit in (MIB, _KIB) if count >= unit), 1)
     return in_words(math.ceil(count * 10 / unit) * unit / 10 if count % unit else count)
 
 

@@ -1,7 +1,7 @@
 """Fits into a pool in one piece, as TensorFlow fills it: what is free there may lie apart."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count
 from random import Random
@@ -189,10 +189,30 @@ def _fastest(limit: int, tried: Iterable[Pooled], best: Pooled | None) -> Pooled
 
 
 def in_bfc(fit: Fit) -> Iterator[Way]:
-    """Where TensorFlow's allocator places it: as it is forecast, and `RACES` other runs."""
-    chance, forecast = Random(0), fit.forecast.run  # noqa: S311
+    """Where TensorFlow's allocator places it: as it is forecast, and `RACES` other runs.
+
+    Values that variables are given lie where a step made them while the next one runs, so that runs, too.
+    """
+    chance, forecast, step = Random(0), fit.forecast.run, fit.layout.step  # noqa: S311
+    given = sum(buffer.bytes for buffer in step.buffers if _is_given(buffer))
     for ran in chain([forecast], (forecast.raced(chance, RACED) for _ in range(RACES))):
-        yield InBfc(run_lives(fit, ran), fit.layout.step.resident)
+        lives = run_lives(fit, ran)
+        yield InBfc(_twice(lives, _after(ran)) if given else lives, step.resident - given)
+
+
+def _is_given(buffer: Buffer) -> bool:
+    """Is it what a variable gets for what it had?"""
+    return buffer.stays and buffer.is_value
+
+
+def _after(ran: FittedRun) -> int:
+    """The first moment of the next step."""
+    return max(ran.run.ends, default=0) + 1
+
+
+def _twice(lives: Sequence[Life], later: int) -> tuple[Life, ...]:
+    """Those of two such steps, the second so many moments later."""
+    return (*lives, *(replace(each, born=each.born + later, dies=each.dies + later) for each in lives))
 
 
 def run_lives(fit: Fit, ran: FittedRun) -> tuple[Life, ...]:
@@ -209,7 +229,7 @@ class _Lives:
         self._begins, self._ends = ran.run.begins, ran.run.ends
         self._ready = ran.run.ready
         """What is fetched has its bytes while it waits for its copy."""
-        self._done = max(self._ends, default=0)
+        self._next = _after(ran)
 
     def lives(self) -> Iterator[Life]:
         for number, op in enumerate(self._step.ops):
@@ -221,8 +241,10 @@ class _Lives:
                 yield from self._moved(buffer, moves[number]) if number in moves else self._kept(buffer)
 
     def _kept(self, buffer: Buffer) -> Iterator[Life]:
-        """What outlives the step is there until all is done."""
-        until = self._done if buffer.stays else self._read(buffer.uses)
+        """What outlives the step is there until all is done; what a variable gets, until it gets something else."""
+        until = self._read(buffer.uses)
+        if buffer.stays:
+            until = self._next + (until if buffer.is_value else -1)
         yield self._life(buffer, self._begins[buffer.writers[0]], until)
 
     def _moved(self, buffer: Buffer, move: Move) -> Iterator[Life]:

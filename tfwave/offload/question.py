@@ -1,5 +1,6 @@
 """Whether a captured step fits, and all that one wants to know then."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from tfwave.offload.threads import is_gpu
 from tfwave.plan.fingerprint import graph_print
 from tfwave.plan.memory import Memory
 from tfwave.plan.plan import Plan
-from tfwave.sizes import in_words, limit_in_words
+from tfwave.sizes import MIB, in_words, limit_in_words
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Question:
     Attributes:
         captured: the step.
         other: it at another batch.
-        limit: bytes of the memory.
+        limit: bytes of the memory; TensorFlow's pools have whole MiB of them.
         policy: who chooses.
         places: does it lie where the plan says, in a pool that serves it so?
         estimated: are its bytes those of another batch, in times of it?
@@ -39,9 +40,14 @@ class Question:
     estimated: bool = False
 
     @property
+    def pool(self) -> int:
+        """What one with that limit has."""
+        return self.limit - self.limit % self._unit
+
+    @property
     def usable(self) -> int:
-        """Of the limit, what the step may take by the model at most: less where ops run side by side."""
-        return room(self.limit, self._alone)
+        """Of the pool, what the step may take by the model at most: less where ops run side by side."""
+        return room(self.pool, self._alone)
 
     @property
     def fit(self) -> Fit | None:
@@ -51,12 +57,13 @@ class Question:
     @property
     def needed(self) -> int | None:
         """What a pool must have for the fit; None if there is none."""
-        return min(self._served.needed, self._served.usable(self.limit)) if self._served else None
+        return min(self._served.needed, self._served.usable(self.pool)) if self._served else None
 
     @cached_property
     def least(self) -> int:
         """The least limit that is known to do, with the room that a pool needs besides."""
-        return max(1, min(pooled.least_limit for pooled in self._known))
+        least = min(pooled.least_limit for pooled in self._known)
+        return max(1, math.ceil(least / self._unit)) * self._unit
 
     @cached_property
     def batch(self) -> LargestBatch:
@@ -73,7 +80,7 @@ class Question:
 
     @cached_property
     def _served(self) -> Pooled | None:
-        return self._pool.fastest(self.limit, self.policy)
+        return self._pool.fastest(self.pool, self.policy)
 
     @property
     def _known(self) -> list[Pooled]:
@@ -85,7 +92,7 @@ class Question:
         """The fit, for a plan, which promises what it takes of a pool."""
         if self.fit is None or self.needed is None:
             return None
-        section = memory_section(self.fit, graph_print(self.captured.view), self.limit, self.least)
+        section = memory_section(self.fit, graph_print(self.captured.view), self.pool, self.least)
         if self.places:
             return with_places(self.captured.step, section)
         return replace(section, peak_bytes=self.needed)
@@ -99,6 +106,11 @@ class Question:
         if self.section is None:
             raise PlanError(f"there is nothing to plan: {self.refusal}")
         return Plan(memory=self.section)
+
+    @property
+    def _unit(self) -> int:
+        """Pools have bytes in whole times of it."""
+        return 1 if self.places else MIB
 
     @property
     def _alone(self) -> int:

@@ -135,7 +135,21 @@ def test_a_tenth_of_a_gpus_pool_is_kept_free_and_for_estimates(
 ) -> None:
     captured = captured_step(training(8))
     there = replace(captured, step=replace(captured.step, device=device))
-    assert Question(there, None, 10_000, estimated=estimated).usable == 10_000 * (1 - kept)
+    assert Question(there, None, 10_000 * MIB, estimated=estimated).usable == 10_000 * MIB * (1 - kept)
+
+
+def test_a_pool_has_whole_mebibytes(tfwave: Command, captured: Path) -> None:
+    """Of a part TensorFlow's has nothing; a planned one has what it is given."""
+    at_least = {}
+    for placement in ([], ["--placement"]):
+        asked = "fit", captured, "--json", *placement, "--memory"
+        least = at_least[bool(placement)] = json.loads(tfwave(*asked, "64MiB").out)["least_bytes"]
+        found = json.loads(tfwave(*asked, str(least + MIB - 1)).out)
+        whole = least if not placement else least + MIB - 1
+        assert found["memory"]["limit_bytes"] == whole
+        assert found["usable_bytes"] == int(whole * 0.98)
+    assert at_least[False] % MIB == 0
+    assert at_least[True] % MIB
 
 
 def test_two_captures_tell_how_bytes_grow(tfwave: Command, captured: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from grappler_passes.in_order import InOrder
 from grappler_passes.offload import Offload
 from grappler_passes.recompute import Recompute
 from tests.rewrites import check_rewrite
-from tests.unit.passes.fitted import AGAIN, MOVING, STASHED, plan, step
+from tests.unit.passes.fitted import AGAIN, MOVING, ORDER, STASHED, plan, step
 from tfwave.errors import PassError
 from tfwave.graph.item import GraphItem
 from tfwave.graph.rewriter import GraphRewriter
@@ -19,7 +19,7 @@ from tfwave.passes.text import parse_pipeline
 from tfwave.plan.memory import AwayTensor, Place
 from tfwave.plan.placement import Placement
 from tfwave.plan.plan import Plan
-from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32, DT_VARIANT, GraphDef, NodeDef
+from tfwave.proto.tensorflow_pb2 import DT_FLOAT, DT_INT32, DT_VARIANT, DataType, GraphDef, NodeDef
 from tfwave.rewrite.fitted.turns import Turns
 
 
@@ -259,3 +259,39 @@ def test_a_graph_with_more_than_the_step_is_taken() -> None:
     more.attr["T"].type = DT_INT32
     result = check_rewrite(FitMemory(made), item)
     assert inputs(result, "more") == ["b"]
+
+
+def assigned(value: str, kind: DataType = DT_FLOAT) -> GraphItem:
+    """The step, and a variable's first value besides."""
+    item = step()
+    for name, op, inputs in (
+        ("first", "Const", []),
+        ("same", "Identity", ["first"]),
+        ("drawn", "Exp", ["first"]),
+        ("reset", "AssignVariableOp", ["w", value]),
+    ):
+        added = item.graph.node.add(name=name, op=op, input=inputs, device="/device:CPU:0")
+        added.attr["dtype" if op in {"Const", "AssignVariableOp"} else "T"].type = kind
+    return item
+
+
+@pytest.mark.parametrize("value", ["first", "same"])
+def test_a_variable_that_begins_as_a_constant_gets_a_buffer_of_its_own(value: str) -> None:
+    item = assigned(value)
+    result = check_rewrite(FitMemory(plan(item=item)), item)
+    assert inputs(result, "reset") == ["w", "reset/own"]
+    own = node(result, "reset/own")
+    assert (own.op, list(own.input), own.device) == ("DeepCopy", [value], "/device:CPU:0")
+    assert own.attr["T"].type == DT_FLOAT
+
+
+def test_other_variables_have_one() -> None:
+    """What is drawn, what has no copy, and what the step itself assigns."""
+    within = assigned("first")
+    for item, order in (
+        (assigned("drawn"), ORDER),
+        (assigned("first", DT_VARIANT), ORDER),
+        (within, (*ORDER, "first", "reset")),
+    ):
+        result = check_rewrite(FitMemory(plan(item=item, order=order)), item)
+        assert "reset/own" not in names(result)

@@ -44,6 +44,8 @@ from tools.bench.memory.limited import LARGE_POOL, Log, Pools, Program, open_poo
 from tools.bench.memory.programs import fitted_program, step_program
 
 BATCHES = (8, 48)
+TIMES = {"lstm": 16}
+"""The batches of a model are so many times as large: pools have whole MiB, and its step holds few of them."""
 SHARES = (0.3, 1.1)
 """Of what the step holds as it is: some limits are too small for any plan, and some leave all as it is."""
 CASES, STEPS = 10, 18
@@ -53,7 +55,8 @@ def drawn(model: str, count: int) -> Iterator[tuple[int, float]]:
     """Batches, and limits as a share of the plain peak: the same each time."""
     rng = random.Random(model)
     for _ in range(count):
-        yield 4 * rng.randint(BATCHES[0] // 4, BATCHES[1] // 4), round(rng.uniform(*SHARES), 2)
+        batch = 4 * rng.randint(BATCHES[0] // 4, BATCHES[1] // 4) * TIMES.get(model, 1)
+        yield batch, round(rng.uniform(*SHARES), 2)
 
 
 def promises(cases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
