@@ -12,6 +12,7 @@ from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fits
 from tfwave.offload.layout import Layout
 from tfwave.plan.memory import OFFLOAD, RECOMPUTE
+from tfwave.sizes import MIB
 from tools.bench.memory.fit_promises import drawn, promises
 from tools.bench.memory.fitted_modes import MODELS, PLACED, PLANNED, WAYS
 from tools.bench.memory.largest_batch import FITTINGS
@@ -22,7 +23,7 @@ def test_each_way_does_only_what_it_is_called() -> None:
     used: dict[str, set[str]] = {way: set() for way in FITTINGS}
     captured = captured_step(training(8))
     for seed in range(8):
-        step = whole_pieces(random_step(Random(seed), 10))
+        step = whole_pieces(random_step(Random(seed), 10), MIB)
         least, most = Fits(step).least_limit, Layout.of(step, tuple(range(len(step.ops))), 3).peak
         limit = limit_for((least + most) // 2, 2)
         for way, fitting in FITTINGS.items():
