@@ -28,7 +28,8 @@ class FitMemory(GraphPass):
     1. Captured with the optimizer off, it goes for the graph of the program, too: offline, or by `tfwave.install`
        on a session or a `tf.function`. Run that with the optimizer off: it could make other kernels, which round
        otherwise.
-    2. Captured with the optimizer on, it is applied behind that: by `tfwave.in_grappler`, around the first run.
+    2. Captured with the optimizer on, it is applied behind that: by `tfwave.in_grappler`, around the first run,
+       where only the step is seen, and not where variables begin.
 
     A graph in which a node of the plan is missing is refused.
 

@@ -31,7 +31,11 @@ from tfwave.sizes import in_words, limit_in_words, parse_size
 def fit_command(  # noqa: PLR0913, PLR0917
     bundle: Annotated[Path, typer.Argument(help="A capture bundle.", metavar="BUNDLE")],
     memory: Annotated[
-        str, typer.Option(metavar="512MiB", help="What the step may hold; bytes, or with a unit.")
+        str,
+        typer.Option(
+            metavar="512MiB",
+            help="What the step may hold; bytes, or with a unit. TensorFlow's own pools have whole MiB of it.",
+        ),
     ],
     policy: Annotated[Policy, typer.Option(help="Who chooses what is away; exact needs tfwave\\[exact].")] = (
         Policy.GREEDY

@@ -1,12 +1,13 @@
 """The training step of a capture bundle, as one decides on its memory."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.costs import traced_costs
-from tfwave.bundle.memory import CapturedMemory, captured_memory
+from tfwave.bundle.memory.captured import CapturedMemory, captured_steps, highest
+from tfwave.bundle.memory.scratch import asked_scratch
 from tfwave.errors import BundleError, PassError
 from tfwave.graph.access import ASSIGN_OPS, FED_OPS, REPEATABLE_OPS, Resource
 from tfwave.graph.item import GraphItem
@@ -38,7 +39,7 @@ class CapturedStep:
 
 
 def captured_step(bundle: Bundle, device: str | None = None) -> CapturedStep:
-    """The traced step with the highest peak; an op takes the least seconds of all traced steps.
+    """The traced step with the highest peak; an op takes the least seconds and scratch of all traced steps.
 
     What others hold in the pool counts as resident.
 
@@ -52,7 +53,8 @@ def captured_step(bundle: Bundle, device: str | None = None) -> CapturedStep:
         raise BundleError(
             f"the step ran in {len(more) + 1} parts, and what is made to fit runs on one device: capture it there"
         )
-    found = captured_memory(bundle, device)
+    steps = captured_steps(bundle, device)
+    found = highest(steps)
     _refuse_loops(found)
     item = GraphItem(graph, fetches=tuple(bundle.manifest.fetches))
     try:
@@ -62,7 +64,7 @@ def captured_step(bundle: Bundle, device: str | None = None) -> CapturedStep:
             f"its backward pass is not found ({error}): capture a training step that fetches loss and train op, or "
             "a function that returns its loss"
         ) from error
-    return CapturedStep(found, bundle.view, _Made(bundle, found, OpTable.of(graph), flow).step())
+    return CapturedStep(found, bundle.view, _Made(bundle, steps, OpTable.of(graph), flow).step())
 
 
 def _refuse_loops(found: CapturedMemory) -> None:
@@ -105,10 +107,13 @@ def _at(turn: Mapping[int, int], numbers: Iterable[int]) -> tuple[int, ...]:
 
 
 class _Made:
-    def __init__(self, bundle: Bundle, found: CapturedMemory, table: OpTable, flow: StepFlow) -> None:
-        self._view, self._found, self._table, self._flow = bundle.view, found, table, flow
-        self._memory = found.memory
+    def __init__(
+        self, bundle: Bundle, steps: Sequence[CapturedMemory], table: OpTable, flow: StepFlow
+    ) -> None:
+        self._view, self._found, self._table, self._flow = bundle.view, highest(steps), table, flow
+        self._memory = self._found.memory
         self._seconds = traced_costs(bundle).ops
+        self._scratch = asked_scratch(bundle, steps)
         index = {name: node for node, name in enumerate(self._view.names)}
         self._nodes = [index.get(op.node) for op in self._memory.profile.ops]
         self._runs = {node: run for run, node in enumerate(self._nodes) if node is not None}
@@ -125,13 +130,14 @@ class _Made:
     def _op(self, run: int, node: int | None) -> Op:
         memory = self._memory.profile.ops[run]
         lasts = self._memory.ends[run] - self._memory.begins[run]
+        scratch = self._scratch.get(memory.node, 0)
         if node is None:
             after = tuple(range(run))  # nobody knows what it needs
-            return Op(memory.node, lasts, memory.scratch, after, Phase.FORWARD, repeats=False)
+            return Op(memory.node, lasts, scratch, after, Phase.FORWARD, repeats=False)
         return Op(
             memory.node,
             self._seconds.get(node, lasts),
-            memory.scratch,
+            scratch,
             tuple(sorted(self._before(run, node))),
             self._phase(node),
             self._repeats(node),

@@ -1,7 +1,7 @@
 """The memory of a captured job on one of its devices."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
@@ -55,9 +55,18 @@ def captured_memory(bundle: Bundle, device: str | None = None) -> CapturedMemory
         BundleError: the traces tell nothing of memory, or not of this device; several devices to choose from, and
             none given.
     """
+    return highest(captured_steps(bundle, device))
+
+
+def captured_steps(bundle: Bundle, device: str | None = None) -> list[CapturedMemory]:
+    """All of them that were traced on a device; errors as of `captured_memory`."""
     device = _chosen(memory_devices(bundle), device)
     steps = [i for i, stats in enumerate(bundle.steps) if _tells(stats, device)]
-    found = [_captured(bundle, i, device) for i in steps]
+    return [_captured(bundle, i, device) for i in steps]
+
+
+def highest(found: Iterable[CapturedMemory]) -> CapturedMemory:
+    """The step with the highest peak, the first of equals."""
     return max(found, key=lambda captured: captured.peak)
 
 
@@ -80,7 +89,7 @@ def _chosen(devices: Sequence[str], device: str | None) -> str:
 
 
 def _captured(bundle: Bundle, step: int, device: str) -> CapturedMemory:
-    nodes = _nodes(bundle, device)
+    nodes = device_nodes(bundle, device)
     runs = device_runs(bundle, step, device)
     replayed = replay(runs, nodes, bundle.manifest.fetches)
     resident = replayed.found + unread_bytes(nodes, replayed.givers)
@@ -101,7 +110,8 @@ def _others(runs: Sequence[Run], memory: StepMemory) -> int | None:
     return median_low(counted) if counted else None
 
 
-def _nodes(bundle: Bundle, device: str) -> dict[str, NodeDef]:
+def device_nodes(bundle: Bundle, device: str) -> dict[str, NodeDef]:
+    """Those of the graphs that ran there, by name."""
     return {node.name: node for graph in bundle.graphs for node in graph.node if node.device == device}
 
 
