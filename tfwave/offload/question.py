@@ -40,14 +40,14 @@ class Question:
     estimated: bool = False
 
     @property
-    def pool(self) -> int:
-        """What one with that limit has."""
+    def pool_bytes(self) -> int:
+        """What a pool with that limit has."""
         return self.limit - self.limit % self._unit
 
     @property
     def usable(self) -> int:
         """Of the pool, what the step may take by the model at most: less where ops run side by side."""
-        return room(self.pool, self._alone)
+        return room(self.pool_bytes, self._alone)
 
     @property
     def fit(self) -> Fit | None:
@@ -57,7 +57,7 @@ class Question:
     @property
     def needed(self) -> int | None:
         """What a pool must have for the fit; None if there is none."""
-        return min(self._served.needed, self._served.usable(self.pool)) if self._served else None
+        return min(self._served.needed, self._served.usable(self.pool_bytes)) if self._served else None
 
     @cached_property
     def least(self) -> int:
@@ -80,7 +80,7 @@ class Question:
 
     @cached_property
     def _served(self) -> Pooled | None:
-        return self._pool.fastest(self.pool, self.policy)
+        return self._pool.fastest(self.pool_bytes, self.policy)
 
     @property
     def _known(self) -> list[Pooled]:
@@ -92,7 +92,7 @@ class Question:
         """The fit, for a plan, which promises what it takes of a pool."""
         if self.fit is None or self.needed is None:
             return None
-        section = memory_section(self.fit, graph_print(self.captured.view), self.pool, self.least)
+        section = memory_section(self.fit, graph_print(self.captured.view), self.pool_bytes, self.least)
         if self.places:
             return with_places(self.captured.step, section)
         return replace(section, peak_bytes=self.needed)
