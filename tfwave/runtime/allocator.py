@@ -14,10 +14,9 @@ from importlib import import_module
 from typing import Any
 
 from tfwave.errors import EnforcerError, EnvironmentUnsupported
-from tfwave.sizes import in_words
+from tfwave.sizes import MIB, in_words
 
-MB = 1 << 20
-LEAST_LIMIT = 4 * MB
+LEAST_LIMIT = 4 * MIB
 """TensorFlow takes the first 2 MiB of a CPU pool, and counts limits in MiB."""
 POOL = "TF_CPU_ALLOCATOR_USE_BFC"
 LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
@@ -78,7 +77,7 @@ class AllocatorSettings:
     @property
     def limit_mb(self) -> int:
         """The limit as TensorFlow takes it."""
-        return self.limit_bytes // MB
+        return self.limit_bytes // MIB
 
 
 def set_up(settings: AllocatorSettings) -> tuple[str, ...]:
@@ -126,7 +125,7 @@ def one_region() -> str:
     tf: Any = import_module("tensorflow")
     try:
         with tf.init_scope(), tf.device("/device:CPU:0"):
-            tf.raw_ops.Empty(shape=[size * MB // 4], dtype=tf.float32)
+            tf.raw_ops.Empty(shape=[size * MIB // 4], dtype=tf.float32)
     except tf.errors.ResourceExhaustedError as err:
         raise EnforcerError(
             f"the pool of {limit} MiB has no {size} MiB in one piece any more: make it one region before "
@@ -166,7 +165,7 @@ def _check_variable(name: str, wanted: str | None) -> None:
 
 def _limit_mb(environment: Mapping[str, str]) -> int:
     limit = environment.get(LIMIT, "")
-    if environment.get(POOL) != "1" or not limit.isdecimal() or int(limit) * MB < LEAST_LIMIT:
+    if environment.get(POOL) != "1" or not limit.isdecimal() or int(limit) * MIB < LEAST_LIMIT:
         raise EnforcerError("the CPU's pool has no limit: set the allocator up before TensorFlow is imported")
     return int(limit)
 

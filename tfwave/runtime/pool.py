@@ -5,8 +5,9 @@ import os
 from typing import Any
 
 from tfwave.errors import EnforcerError
-from tfwave.runtime.allocator import LIMIT, MB, POOL
+from tfwave.runtime.allocator import LIMIT, POOL
 from tfwave.runtime.planned_pool import opened_pool
+from tfwave.sizes import MIB
 
 _DEVICE = "CPU:0"
 
@@ -21,7 +22,7 @@ def pool_limit() -> int:
     if os.environ.get(POOL) != "1" or not limit.isdecimal():
         raise _not_set_up()
     _info()
-    return int(limit) * MB
+    return int(limit) * MIB
 
 
 def any_pool_limit() -> int:

@@ -6,7 +6,8 @@ from typing import Any
 
 from tfwave.memory.colocation import Colocation
 from tfwave.plan.groups import nothing_done
-from tfwave.report.drawn.figure import MEBIBYTE, new_figure
+from tfwave.report.drawn.figure import new_figure
+from tfwave.sizes import MIB
 
 
 def colocation_figure(plan: Colocation) -> Any:
@@ -20,10 +21,10 @@ def colocation_figure(plan: Colocation) -> Any:
     slots = list(range(len(plan.slots)))
     below = [0.0] * len(slots)
     for job, held in _held(plan):
-        mebibytes = [each / MEBIBYTE for each in held]
+        mebibytes = [each / MIB for each in held]
         axes.bar(slots, mebibytes, bottom=below, width=1.0, align="edge", label=job, edgecolor="white")
         below = [sum(both) for both in zip(below, mebibytes, strict=True)]
-    limit = plan.limit_bytes / MEBIBYTE
+    limit = plan.limit_bytes / MIB
     axes.axhline(limit, linestyle="--", color="black", label=f"limit {limit:.1f} MiB")
     axes.set(xlabel="slot", ylabel="MiB", title="what each job holds at most", ylim=(0, None))
     axes.xaxis.get_major_locator().set_params(integer=True)

@@ -9,7 +9,6 @@ from typing import Any
 from tfwave.errors import EnvironmentUnsupported, TfwaveError
 from tfwave.files import write_whole
 
-MEBIBYTE = 2**20
 _FORMATS = (".png", ".svg")
 
 

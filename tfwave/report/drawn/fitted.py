@@ -6,8 +6,8 @@ from tfwave.graph.names import short_device
 from tfwave.offload.curve import MemoryCurve, fitted_curve, plain_curve
 from tfwave.offload.layout import Bytes
 from tfwave.offload.question import Question
-from tfwave.report.drawn.figure import MEBIBYTE, new_figure
-from tfwave.sizes import in_words
+from tfwave.report.drawn.figure import new_figure
+from tfwave.sizes import MIB, in_words
 
 
 def fit_figure(asked: Question) -> Any:
@@ -25,7 +25,7 @@ def fit_figure(asked: Question) -> Any:
     plain = plain_curve(asked.captured.step)
     label = f"all kept, peak {in_words(int(plain.max(initial=0)))}"
     _draw_line(axes, plain, color="black", linewidth=0.8, label=label)
-    axes.axhline(asked.limit / MEBIBYTE, linestyle="--", color="red", label=f"limit {in_words(asked.limit)}")
+    axes.axhline(asked.limit / MIB, linestyle="--", color="red", label=f"limit {in_words(asked.limit)}")
     device = short_device(asked.captured.step.device)
     title = f"what a step holds on {device}, op after op"
     axes.set(xlabel="ops that have run", ylabel="MiB", title=title, xlim=(0, len(plain)), ylim=(0, None))
@@ -58,4 +58,4 @@ def _draw_line(axes: Any, held: Bytes, **options: Any) -> None:
 
 def _steps(held: Bytes) -> list[float]:
     """In MiB; the last value once more, where its op ends."""
-    return [each / MEBIBYTE for each in [*held.tolist(), held[-1]]]
+    return [each / MIB for each in [*held.tolist(), held[-1]]]

@@ -6,7 +6,8 @@ from typing import Any
 from tfwave.memory.pool.compared import PlacingFigures
 from tfwave.memory.pool.lives import Life
 from tfwave.memory.pool.placement import place_offline
-from tfwave.report.drawn.figure import MEBIBYTE, new_figure
+from tfwave.report.drawn.figure import new_figure
+from tfwave.sizes import MIB
 
 
 def placed_figure(lives: Sequence[Life], figures: Sequence[PlacingFigures]) -> Any:
@@ -19,10 +20,10 @@ def placed_figure(lives: Sequence[Life], figures: Sequence[PlacingFigures]) -> A
     axes = figure.subplots()
     for number, (life, (start, end)) in enumerate(zip(lives, place_offline(lives).spans, strict=True)):
         spans = [(life.born, life.dies - life.born)]
-        where = (start / MEBIBYTE, (end - start) / MEBIBYTE)
+        where = (start / MIB, (end - start) / MIB)
         axes.broken_barh(spans, where, facecolor=f"C{number % 10}", edgecolor="white", linewidth=0.2)
     for each in figures:
-        height = each.pool_bytes / MEBIBYTE
+        height = each.pool_bytes / MIB
         axes.axhline(height, linestyle=":", color="gray")
         axes.annotate(each.placing, (0, height), fontsize=7)
     axes.set(
