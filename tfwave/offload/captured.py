@@ -1,7 +1,7 @@
 """The training step of a capture bundle, as one decides on its memory."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tfwave.bundle.bundle import Bundle
@@ -64,7 +64,8 @@ def captured_step(bundle: Bundle, device: str | None = None) -> CapturedStep:
             f"its backward pass is not found ({error}): capture a training step that fetches loss and train op, or "
             "a function that returns its loss"
         ) from error
-    return CapturedStep(found, bundle.view, _Made(bundle, steps, OpTable.of(graph), flow).step())
+    scratch = asked_scratch(bundle, steps)
+    return CapturedStep(found, bundle.view, _Made(bundle, found, scratch, OpTable.of(graph), flow).step())
 
 
 def _refuse_loops(found: CapturedMemory) -> None:
@@ -108,12 +109,16 @@ def _at(turn: Mapping[int, int], numbers: Iterable[int]) -> tuple[int, ...]:
 
 class _Made:
     def __init__(
-        self, bundle: Bundle, steps: Sequence[CapturedMemory], table: OpTable, flow: StepFlow
+        self,
+        bundle: Bundle,
+        found: CapturedMemory,
+        scratch: Mapping[str, int],
+        table: OpTable,
+        flow: StepFlow,
     ) -> None:
-        self._view, self._found, self._table, self._flow = bundle.view, highest(steps), table, flow
-        self._memory = self._found.memory
+        self._view, self._found, self._table, self._flow = bundle.view, found, table, flow
+        self._memory, self._scratch = found.memory, scratch
         self._seconds = traced_costs(bundle).ops
-        self._scratch = asked_scratch(bundle, steps)
         index = {name: node for node, name in enumerate(self._view.names)}
         self._nodes = [index.get(op.node) for op in self._memory.profile.ops]
         self._runs = {node: run for run, node in enumerate(self._nodes) if node is not None}

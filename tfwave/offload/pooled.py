@@ -243,8 +243,10 @@ class _Lives:
     def _kept(self, buffer: Buffer) -> Iterator[Life]:
         """What outlives the step is there until all is done; what a variable gets, until it gets something else."""
         until = self._read(buffer.uses)
-        if buffer.stays:
-            until = self._next + (until if buffer.is_value else -1)
+        if _is_given(buffer):
+            until += self._next
+        elif buffer.stays:
+            until = self._next - 1
         yield self._life(buffer, self._begins[buffer.writers[0]], until)
 
     def _moved(self, buffer: Buffer, move: Move) -> Iterator[Life]:

@@ -56,10 +56,9 @@ def seconds_to_end(process: Process, number: int) -> float:
 
 
 def tell_other_thread(process: Process, number: int) -> None:
-    """A signal for one thread of its that is not the main one, as the kernel may choose."""
-    other = next(
-        int(thread) for thread in os.listdir(f"/proc/{process.pid}/task") if int(thread) != process.pid
-    )
+    """Send a signal to one of its threads that is not the main one, as the kernel may."""
+    threads = map(int, os.listdir(f"/proc/{process.pid}/task"))
+    other = next(thread for thread in threads if thread != process.pid)
     assert ctypes.CDLL(None, use_errno=True).tgkill(process.pid, other, number) == 0, ctypes.get_errno()
 
 

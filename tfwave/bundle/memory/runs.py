@@ -25,14 +25,13 @@ buffers, but other allocators' are counted from 1 in each run.
 class Output:
     """A tensor that a run gives out: its port, the bytes of its buffer, and where that lies, if that is known.
 
-    `asked` are those of the bytes that were asked for; 0 where that is not known. `shape` are its sides.
+    `asked` are those of the bytes that were asked for; 0 where that is not known.
     """
 
     port: int
     bytes: int
     place: Place | None
     asked: int = 0
-    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,5 +109,4 @@ def _run(event: NodeExecStats) -> Run:
 def _output(output: NodeOutput) -> Output:
     told = output.tensor_description.allocation_description
     size = told.allocated_bytes or told.requested_bytes
-    shape = tuple(side.size for side in output.tensor_description.shape.dim)
-    return Output(output.slot, size, (told.ptr, told.allocation_id), told.requested_bytes, shape)
+    return Output(output.slot, size, (told.ptr, told.allocation_id), told.requested_bytes)

@@ -7,40 +7,38 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory.captured import CapturedMemory, device_nodes
-from tfwave.bundle.memory.runs import Run, device_runs
-from tfwave.graph.names import TensorName, parse_input
-from tfwave.proto.tensorflow_pb2 import NodeDef
+from tfwave.bundle.memory.runs import op_events
+from tfwave.graph.names import parse_input
+from tfwave.graph.values import attrs_text
+from tfwave.proto.tensorflow_pb2 import NodeDef, NodeExecStats
 
 
 def asked_scratch(bundle: Bundle, steps: Sequence[CapturedMemory]) -> dict[str, int]:
     """Of these steps of one device, by node: the least bytes that an op was given, or any that is like it."""
     first = steps[0]
     device = first.memory.profile.device
-    kinds = _Kinds(device_runs(bundle, first.step, device), device_nodes(bundle, device))
-    kind_of: dict[str, Hashable] = {}
+    shapes = {event.node_name: _shapes(event) for event in op_events(bundle.steps[first.step], device)}
+    nodes = device_nodes(bundle, device)
+    given = [(op.node, op.scratch) for step in steps for op in step.memory.profile.ops if op.scratch]
+    names = dict.fromkeys(name for name, _ in given)
+    kinds = {name: _kind(nodes[name], shapes) if name in nodes else name for name in names}
     least: dict[Hashable, int] = {}
-    for op in (op for step in steps for op in step.memory.profile.ops if op.scratch):
-        kind = kind_of.setdefault(op.node, kinds.of(op.node))
-        least[kind] = min(op.scratch, least.get(kind, op.scratch))
-    return {node: least[kind] for node, kind in kind_of.items()}
+    for name, scratch in given:
+        least[kinds[name]] = min(scratch, least.get(kinds[name], scratch))
+    return {name: least[kind] for name, kind in kinds.items()}
 
 
-class _Kinds:
-    def __init__(self, runs: Sequence[Run], nodes: Mapping[str, NodeDef]) -> None:
-        self._nodes = nodes
-        self._made = {run.node: tuple(output.shape for output in run.outputs) for run in runs}
-        self._shapes = {TensorName(run.node, made.port): made.shape for run in runs for made in run.outputs}
+def _shapes(event: NodeExecStats) -> dict[int, tuple[int, ...]]:
+    """Of what an op gives out, by port."""
+    return {
+        output.slot: tuple(side.size for side in output.tensor_description.shape.dim)
+        for output in event.output
+    }
 
-    def of(self, name: str) -> Hashable:
-        """What ops alike have in common, all but names; what reads a tensor of unknown shape is like no other."""
-        node = self._nodes.get(name)
-        if node is None:
-            return name
-        attrs = (
-            (attr, node.attr[attr].SerializeToString(deterministic=True))
-            for attr in sorted(node.attr)
-            if not attr.startswith("_")
-        )
-        inputs = (parse_input(text) for text in node.input if not text.startswith("^"))
-        shapes = tuple(self._shapes.get(tensor, tensor) for tensor in inputs)
-        return node.op, tuple(attrs), shapes, self._made.get(name)
+
+def _kind(node: NodeDef, shapes: Mapping[str, Mapping[int, tuple[int, ...]]]) -> Hashable:
+    """What ops alike have in common, all but names; what reads a tensor of unknown shape is like no other."""
+    attrs = attrs_text({name: value for name, value in node.attr.items() if not name.startswith("_")})
+    tensors = (parse_input(text) for text in node.input if not text.startswith("^"))
+    read = tuple(shapes.get(tensor.node, {}).get(tensor.port, tensor) for tensor in tensors)
+    return node.op, tuple(attrs.items()), read, tuple(shapes.get(node.name, {}).items())

@@ -25,9 +25,9 @@ _COPIED = frozenset({DT_HALF, DT_BFLOAT16, DT_FLOAT, DT_DOUBLE, DT_INT32, DT_INT
 
 def own_buffers(graph: GraphRewriter, step: Iterable[str]) -> None:
     """Let what is assigned a constant get a copy of it; nodes of the step, by name, stay as they are."""
-    own = frozenset(step)
+    in_step = frozenset(step)
     for node in graph.view.nodes:
-        if node.op == _ASSIGN and node.name not in own and _gets_constant(graph, node):
+        if node.op == _ASSIGN and node.name not in in_step and _gets_constant(graph, node):
             value, kind = node.input[_VALUE], node.attr["dtype"]
             copy = graph.add_node(
                 f"{node.name}/own", "DeepCopy", [value], device=node.device, attrs={"T": kind}
