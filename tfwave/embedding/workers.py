@@ -53,7 +53,7 @@ class Workers:
             rank: which of them this process is.
             credentials: a token that all know; needed where an address is not loopback. What is exchanged is not
                 encrypted: use a network that is trusted.
-            deadline: seconds that a step waits for another worker's part; at most 1e6.
+            deadline: seconds that a step waits for another worker from which nothing comes; at most 1e6.
             patience: seconds that workers wait for each other to form the group; at most 1e6.
 
         Raises:

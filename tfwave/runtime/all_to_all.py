@@ -48,13 +48,14 @@ class Exchange:
         """
         _call("check", self._known)
 
-    def exchange(self, value: Any, counts: Any, tag: str) -> list[Any]:
+    def exchange(self, value: Any, counts: Any, tag: str, patience: float = 0.0) -> list[Any]:
         """Send rows, and get those that came, as ops; all ranks call it, as often and with the same tags.
 
         Args:
             value: of shape [n, ...], the same behind n on all ranks, of any type that is plain numbers.
             counts: [ranks], how many of the rows each rank gets, in their order; int64.
             tag: tells exchanges apart that are under way at once.
+            patience: seconds that others are waited for, if more than the deadline.
 
         Returns:
             By rank, the rows that it sent: [m, ...].
@@ -67,7 +68,7 @@ class Exchange:
         tensorflow: Any = import_module("tensorflow")
         with tensorflow.control_dependencies([] if scattered is None else [scattered]):
             return ops.tfwave_collect(
-                step=step, T=value.dtype, ranks=self.ranks, row=value.shape[1:], **group
+                step=step, T=value.dtype, ranks=self.ranks, row=value.shape[1:], patience=patience, **group
             )
 
     @property
@@ -75,14 +76,16 @@ class Exchange:
         return self.name.encode()
 
 
-def wait_for_all(group: Exchange, what: str) -> None:
+def wait_for_all(group: Exchange, what: str, patience: float = 0.0) -> None:
     """Go on when all ranks are here; `what` says where, the same on all.
 
     Raises:
-        tf.errors.AbortedError: the group has ended, or ranks did not come within the deadline.
+        tf.errors.AbortedError: the group has ended, or ranks did not come within the deadline, or the patience in
+            seconds if that is more.
     """
     tensorflow: Any = import_module("tensorflow")
-    group.exchange(tensorflow.zeros([0]), tensorflow.zeros([group.ranks], tensorflow.int64), f"tfwave/{what}")
+    nothing = tensorflow.zeros([0]), tensorflow.zeros([group.ranks], tensorflow.int64)
+    group.exchange(*nothing, f"tfwave/{what}", patience)
 
 
 def wait_to_leave(group: Exchange) -> None:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <sstream>
 
 namespace tfwave {
@@ -56,7 +57,11 @@ std::string AllToAll::Scatter(const std::string& tag, int64_t step, int to, Spli
   if (to < 0 || to >= ranks()) return Rank(to) + " is none of " + std::to_string(ranks());
   if (tag.size() > SplitLink::kLongestTag) return "a tag of " + std::to_string(tag.size()) + " bytes is too long";
   if (to == rank_) {
-    Arrived(rank_, {false, step, tag, HeldSplit(split.type, split.rows, split.bytes, split.data)});
+    try {
+      Arrived(rank_, {false, step, tag, HeldSplit(split.type, split.rows, split.bytes, split.data)});
+    } catch (const std::bad_alloc&) {
+      Abort("no memory for its own split of " + std::to_string(split.bytes) + " bytes");
+    }
     return failure();
   }
   std::lock_guard<Mutex> lock(mu_);
@@ -66,7 +71,7 @@ std::string AllToAll::Scatter(const std::string& tag, int64_t step, int to, Spli
   return "";
 }
 
-void AllToAll::Collect(const std::string& tag, int64_t step, Done done) {
+void AllToAll::Collect(const std::string& tag, int64_t step, Done done, std::chrono::nanoseconds patience) {
   Ended ended;
   std::string refusal;
   {
@@ -78,7 +83,8 @@ void AllToAll::Collect(const std::string& tag, int64_t step, Done done) {
         refusal = "step " + std::to_string(step) + " of '" + tag + "' is collected twice";
       } else {
         meeting.done = done;
-        meeting.due = Clock::now() + deadline_;
+        meeting.patience = std::max(deadline_, patience);
+        meeting.due = Clock::now() + meeting.patience;
         TakeIfWhole(meetings_.find({tag, step}), &ended);
         watched_.notify_all();
       }
@@ -220,6 +226,8 @@ void AllToAll::Watch() {
     } else if (Clock::now() < first->second.due) {
       const Clock::time_point due = first->second.due;
       watched_.wait_until(lock, due);
+    } else if (const Clock::time_point due = SilentSince(first->second) + deadline_; Clock::now() < due) {
+      first->second.due = due;
     } else {
       const std::string why = Overdue(first->first, first->second);
       lock.unlock();
@@ -229,13 +237,23 @@ void AllToAll::Watch() {
   }
 }
 
+// A rank that still sends is waited for, however long what it sends is.
+Clock::time_point AllToAll::SilentSince(const Meeting& meeting) const {
+  Clock::time_point since = Clock::time_point::max() - deadline_;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (meeting.came[rank]) continue;
+    since = std::min(since, links_[rank] == nullptr ? Clock::time_point{} : links_[rank]->heard());
+  }
+  return since;
+}
+
 std::string AllToAll::Overdue(const Key& key, const Meeting& meeting) const {
   std::string who;
   for (int rank = 0; rank < ranks(); ++rank) {
     if (!meeting.came[rank]) who += (who.empty() ? "" : ", ") + Rank(rank);
   }
   return who + " sent nothing of step " + std::to_string(key.second) + " of '" + key.first + "' for " +
-         Seconds(deadline_);
+         Seconds(meeting.patience);
 }
 
 }  // namespace tfwave

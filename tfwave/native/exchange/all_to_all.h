@@ -37,8 +37,9 @@ class AllToAll {
   int64_t NextStep(const std::string& tag);
   // Sends one rank's split, once for a tag and step; returns at once, with an error if the group has ended.
   std::string Scatter(const std::string& tag, int64_t step, int to, Split split);
-  // Calls `done` once, from any thread, when all ranks' splits of a step are here, or with an error.
-  void Collect(const std::string& tag, int64_t step, Done done);
+  // Calls `done` once, from any thread, when all ranks' splits of a step are here, or with an error. What takes ranks
+  // longer than a step, in which none hears of others, has a patience above the deadline.
+  void Collect(const std::string& tag, int64_t step, Done done, std::chrono::nanoseconds patience = {});
   // Ends the group for all, as this rank cannot go on.
   void Abort(const std::string& why);
   // Ends it and all its threads, after what is on its way has gone, or within seconds.
@@ -52,6 +53,7 @@ class AllToAll {
     std::vector<std::optional<Split>> came;
     int missing = 0;
     Done done;  // null: nobody collects it yet
+    std::chrono::nanoseconds patience{};
     Clock::time_point due = Clock::time_point::max();
   };
   struct Outbox {
@@ -68,6 +70,7 @@ class AllToAll {
   void SendTo(int rank);
   void ReceiveFrom(int rank);
   void Watch();
+  Clock::time_point SilentSince(const Meeting& meeting) const;
   std::string Overdue(const Key& key, const Meeting& meeting) const;
 
   const int rank_;

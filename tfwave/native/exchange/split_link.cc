@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,7 @@ namespace {
 constexpr uint32_t kMagic = 0x54465741;
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kMostBytes = int64_t{1} << 40;
+constexpr int64_t kPieceBytes = 1 << 20;  // so much a receive waits for at most, to tell that it comes
 constexpr int kLookMillis = 50;  // so often a send looks whether it is to hurry
 
 struct Head {  // as it lies in memory: all ranks are of one kind of machine
@@ -105,8 +107,9 @@ bool SplitLink::SendAll(const char* data, int64_t bytes, bool more) {
 
 bool SplitLink::ReceiveAll(char* data, int64_t bytes) {
   while (bytes > 0) {
-    const ssize_t came = recv(socket_, data, bytes, MSG_WAITALL);
+    const ssize_t came = recv(socket_, data, std::min(bytes, kPieceBytes), MSG_WAITALL);
     if (came > 0) {
+      heard_ = Clock::now();
       data += came;
       bytes -= came;
     } else if (came == 0 || errno != EINTR) {

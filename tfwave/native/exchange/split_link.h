@@ -53,6 +53,8 @@ class SplitLink {
   void Hurry(std::chrono::nanoseconds patience) { patience_ = patience; }
   void EndSending();
   void Shut();
+  // When bytes came last; the epoch if none ever did.
+  Clock::time_point heard() const { return heard_; }
 
  private:
   bool SendAll(const char* data, int64_t bytes, bool more);
@@ -60,6 +62,7 @@ class SplitLink {
 
   const int socket_;
   std::atomic<std::chrono::nanoseconds> patience_;
+  std::atomic<Clock::time_point> heard_{Clock::time_point{}};
 };
 
 }  // namespace tfwave

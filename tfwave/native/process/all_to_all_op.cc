@@ -57,6 +57,7 @@ REGISTER_OP("TfwaveCollect")
     .Attr("tag: string")
     .Attr("ranks: int >= 1")
     .Attr("row: shape")
+    .Attr("patience: float = 0")
     .Input("step: int64")
     .Output("splits: ranks * T")
     .SetIsStateful()
@@ -69,7 +70,8 @@ REGISTER_OP("TfwaveCollect")
       for (int i = 0; i < context->num_outputs(); ++i) context->set_output(i, shape);
       return absl::OkStatus();
     })
-    .Doc("The rows that each rank of a group has scattered to this one: ends when all have come.");
+    .Doc("The rows that each rank of a group has scattered to this one: ends when all have come. Waits for so many "
+         "seconds, if they are more than the group's deadline.");
 
 // Memory that came, as that of a tensor.
 class SplitBuffer : public tensorflow::TensorBuffer {
@@ -189,6 +191,9 @@ class CollectOp : public tensorflow::AsyncOpKernel {
     OP_REQUIRES(context, row.AsTensorShape(&row_), absl::InvalidArgumentError("the shape of a row must be known"));
     OP_REQUIRES_OK(context, context->GetAttr("T", &type_));
     OP_REQUIRES_OK(context, context->GetAttr("ranks", &ranks_));
+    float seconds = 0;
+    OP_REQUIRES_OK(context, context->GetAttr("patience", &seconds));
+    patience_ = std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
   }
 
   // A step that ends before its exchange ends the group: the other ranks are in a step that this one is not in.
@@ -211,14 +216,15 @@ class CollectOp : public tensorflow::AsyncOpKernel {
       });
       if (!alive) group->Abort("its step was cancelled");
     }
-    group->Collect(address_.tag, step, [=](const std::string& error, std::vector<Split> splits) {
+    const auto collected = [=](const std::string& error, std::vector<Split> splits) {
       // What comes after an op must not run on a thread that receives.
       tensorflow::Env::Default()->SchedClosure([=, splits = std::move(splits)]() mutable {
         if (manager != nullptr) manager->DeregisterCallback(token);
         context->SetStatus(error.empty() ? Give(context, std::move(splits)) : address_.Error(error));
         done();
       });
-    });
+    };
+    group->Collect(address_.tag, step, collected, patience_);
   }
 
  private:
@@ -249,6 +255,7 @@ class CollectOp : public tensorflow::AsyncOpKernel {
   TensorShape row_;
   DataType type_ = tensorflow::DT_INVALID;
   int ranks_ = 0;
+  std::chrono::milliseconds patience_{};
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfwaveNextStep").Device(tensorflow::DEVICE_CPU), NextStepOp);

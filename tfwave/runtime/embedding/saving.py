@@ -9,6 +9,8 @@ from tfwave.runtime.all_to_all import Exchange, wait_for_all
 from tfwave.runtime.embedding.dynamic import in_checkpoints
 from tfwave.runtime.embedding.table import Table
 
+_SAVE_SECONDS = 3600.0
+"""Writing large parts may take so long, and joining them where that copies. A death is heard of at once."""
 _KEY = "{}/{}/.ATTRIBUTES/VARIABLE_VALUE"
 """Of an attribute of an attribute of a `tf.train.Checkpoint`."""
 
@@ -29,12 +31,12 @@ def save_tables(group: Exchange, path: str, tables: Mapping[str, Table]) -> None
             shape_and_slices=[place for _, place in held.values()],
             tensors=[variable.read_value_no_copy() for variable, _ in held.values()],
         )
-    wait_for_all(group, "written")
+    wait_for_all(group, "written", _SAVE_SECONDS)
     if group.rank == 0:
         tensorflow.raw_ops.MergeV2Checkpoints(
             checkpoint_prefixes=parts, destination_prefix=path, delete_old_dirs=False
         )
-    wait_for_all(group, "saved")
+    wait_for_all(group, "saved", _SAVE_SECONDS)
 
 
 def _of_all(group: Exchange, name: str, table: Table) -> Any:

@@ -58,12 +58,14 @@ Split Text(const std::string& text) {
 
 std::string TextOf(const Split& split) { return {split.data, split.data + split.bytes}; }
 
-std::future<Outcome> Collected(AllToAll& rank, const std::string& tag, int64_t step) {
+std::future<Outcome> Collected(AllToAll& rank, const std::string& tag, int64_t step,
+                               std::chrono::nanoseconds patience = {}) {
   auto promise = std::make_shared<std::promise<Outcome>>();
   std::future<Outcome> outcome = promise->get_future();
-  rank.Collect(tag, step, [promise](const std::string& error, std::vector<Split> splits) {
+  const auto done = [promise](const std::string& error, std::vector<Split> splits) {
     promise->set_value({error, std::move(splits)});
-  });
+  };
+  rank.Collect(tag, step, done, patience);
   return outcome;
 }
 
@@ -174,6 +176,42 @@ void ASilentRankIsNamedToAll() {
   CHECK(second.get().error == first);  // it would have waited for an hour
 }
 
+// Passes on what comes from one socket, a piece at a time.
+void PassOnSlowly(int from, int to, std::chrono::milliseconds pause) {
+  std::string piece(1 << 17, '\0');
+  for (ssize_t came; (came = recv(from, &piece[0], piece.size(), 0)) > 0;) {
+    SendRaw(to, piece.substr(0, came));
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+void WhoStillSendsIsNotSilent() {
+  const auto sockets = Mesh(2);
+  int pair[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  AllToAll rank(0, sockets[0], std::chrono::seconds(1));
+  std::thread passing([&] { PassOnSlowly(pair[1], sockets[1][0], std::chrono::milliseconds(8)); });
+  {
+    SplitLink slow(pair[0], kNever);
+    CHECK(rank.Scatter("x", 0, 0, Text("own")).empty());
+    auto outcome = Collected(rank, "x", 0);
+    CHECK(slow.Send({false, 0, "x", HeldSplit(1, 1, 12 << 20, nullptr)}));
+    CHECK(outcome.get().error.empty());
+  }
+  passing.join();
+  close(pair[1]);
+  CHECK(Contains(Collected(rank, "x", 1).get().error, "for 1 s"));
+  close(sockets[1][0]);
+}
+
+void WhoHasPatienceWaitsForLonger() {
+  const auto sockets = Mesh(2);
+  AllToAll rank(0, sockets[0], std::chrono::milliseconds(20));
+  const std::string error = Collected(rank, "x", 0, std::chrono::milliseconds(200)).get().error;
+  CHECK(Contains(error, "rank 0, rank 1 sent nothing of step 0 of 'x' for 0.2 s"));
+  close(sockets[1][0]);
+}
+
 void WhoCannotGoOnOrLeavesEndsItForAll() {
   Ranks ranks = Joined(Mesh(3), 3);
   auto waiting = Collected(*ranks[0], "x", 0);
@@ -261,6 +299,8 @@ int main() {
   WhoTakesNothingHoldsNobodyUp();
   ADeathEndsTheGroupAndANewOneMayForm();
   ASilentRankIsNamedToAll();
+  WhoStillSendsIsNotSilent();
+  WhoHasPatienceWaitsForLonger();
   WhoCannotGoOnOrLeavesEndsItForAll();
   WhatIsScatteredBeforeLeavingArrives();
   WhatIsNoFrameEndsTheGroup();
