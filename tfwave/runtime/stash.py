@@ -43,7 +43,8 @@ class StashFigures:
         high_water_bytes: the most that was held at once.
         mapped_bytes: held, or kept for what comes next.
         pinned_bytes: of these, that GPUs read and write by themselves.
-        limit_bytes: the most that may be mapped; half of the machine's memory, if nobody has set it.
+        limit_bytes: the most that may be mapped; if nobody has set it, half of the machine's memory, or of what its
+            container may have.
     """
 
     out: CopyFigures

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 namespace tfwave {
@@ -14,7 +15,15 @@ namespace {
 constexpr int64_t kPage = 4096;
 constexpr int64_t kMostBytes = int64_t{1} << 60;
 
-int64_t HalfOfTheMachine() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE) / 2; }
+// A container's own limit, where there is one (cgroups, version 2 and 1).
+int64_t HalfOfTheMachine() {
+  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+  for (const char* const file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    int64_t most = 0;
+    if (std::ifstream(file) >> most) bytes = std::min(bytes, most);  // "max" is no number
+  }
+  return bytes / 2;
+}
 
 }  // namespace
 
