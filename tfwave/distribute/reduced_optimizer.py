@@ -59,8 +59,8 @@ class ReducedOptimizer:
 
         Raises:
             EnforcerError: no port is free, or an address or credential is not as it should be; there are no
-                variables, or of several types, or of one that is not summed; or the optimizer scales its loss, or
-                is a legacy one.
+                variables, or of several types, or of one that is not summed; or the optimizer scales its loss, is
+                a legacy one, or keeps averages of weights, each group others.
         """
         self._dtype = _dtype_of(variables)
         _check_kind(optimizer)
@@ -68,6 +68,11 @@ class ReducedOptimizer:
             raise EnforcerError(
                 f"{type(optimizer).__name__} scales its loss, each process by another factor: give its "
                 "inner_optimizer, and gradients of the loss as it is"
+            )
+        if place.groups and getattr(optimizer, "use_ema", False):
+            raise EnforcerError(
+                f"{type(optimizer).__name__} ends with averages of the weights (use_ema), and each group of "
+                "workers has averages of its own: do without use_ema, or without groups"
             )
         optimizer.build(variables)  # nothing, if it is
         self._optimizer = optimizer

@@ -29,8 +29,9 @@ class PartialReduce(Hooks):
        it does in synchronous training. With "all" it is synchronous training, that goes on when a worker dies.
     3. `optimizer.iterations`, and a schedule of the learning rate, count reduces, not steps: so they are the same
        everywhere. A learning rate that a callback sets, as LearningRateScheduler does, changes behind other reduces
-       in each process, unless `probes` is "all": weights differ from then on, and a warning says so. Averages that
-       the optimizer keeps (`use_ema`) take the place of weights behind the last sum.
+       in each process, and weights differ from then on, which a warning says; unless `probes` is "all", and the
+       callback goes by what is the same in all, as the number of the epoch. Averages that the optimizer keeps
+       (`use_ema`) take the place of weights behind the last sum.
     4. Losses, metrics and validation are each process's own. What looks at the weights at the end of an epoch, as a
        validation, a checkpoint or EarlyStopping, sees them before the last sums of the others. The epoch logs get
        ``tfwave_reduces``, ``tfwave_joined`` (the mean share of workers that gave something to a reduce) and

@@ -219,7 +219,9 @@ class Session:
         for peer in members:
             peer.tell(Order(go=Go(attempt=self._attempt, version=self._version + 1, bringer=index)))
         end: float | None = None
-        while not self._changed and not all(map(self._has_ended, members)):
+        while not (
+            self._changed or all(map(self._has_ended, members)) or any(map(self._has_failed, members))
+        ):
             if not self._take(end):
                 self._changed = True
             if end is None and any(map(self._has_ended, members)):
@@ -256,6 +258,9 @@ class Session:
 
     def _has_ended(self, peer: Peer) -> bool:
         return peer.attempt == self._attempt
+
+    def _has_failed(self, peer: Peer) -> bool:
+        return self._has_ended(peer) and not peer.done
 
     def _halt(self, hello: Hello, members: list[Peer]) -> None:
         """Break the reduce everywhere, hear from everybody how far it came, and evict who does not say."""

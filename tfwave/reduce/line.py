@@ -84,8 +84,9 @@ class Line:
                 reason += f": {_WAY_OUT}"
         except ValueError as err:  # the channel was closed
             reason = f"the coordinator at {self._address} is left: {err}"
-        self._reason = reason
-        self._orders.put(None)
+        finally:
+            self._reason = reason
+            self._orders.put(None)
 
     def _hear(self, end: float) -> bool:
         """One call, from when the coordinator is up to its last order; False if none came."""

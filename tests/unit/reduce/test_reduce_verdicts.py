@@ -1,6 +1,7 @@
 """What a coordinator makes of what its members say, told by a test in the members' place."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,6 +81,14 @@ def test_a_sum_that_all_have_counts(members: Members) -> None:
     assert [(tick.rank, tick.gave, list(tick.step_seconds)) for tick in asked] == [(0, 1, [1]), (1, 1, [2])]
     assert asked[0].waited_seconds >= asked[1].waited_seconds > 0  # its gradient was heard of before
     assert not other
+
+
+def test_where_a_sum_broke_at_one_no_other_is_waited_for(members: Members) -> None:
+    """It cannot count any more; who says nothing, as a stopped one, would be waited for once more."""
+    begin = time.monotonic()
+    members.say(1, attempt=1, done=False, gave=1)
+    members.hear(0, "halt")
+    assert time.monotonic() - begin < LIMIT / 2
 
 
 def test_a_sum_that_one_has_not_counts_nowhere_and_what_was_given_goes_into_the_next(

@@ -78,6 +78,15 @@ def test_averages_take_the_place_of_weights_behind_the_last_sum(alone: Alone) ->
     assert optimizer.finalized == [["weights"], ["again"]]
 
 
+def test_groups_and_averages_of_weights_do_not_go_together() -> None:
+    """Each group's averages, of its own sums, would take the place of the weights that all have at the end."""
+    optimizer: Any = Optimizer()
+    optimizer.use_ema = True
+    place = Place.given([f"127.0.0.1:{port}" for port in free_ports(2)], 0).grouped([[0], [1]])
+    with pytest.raises(EnforcerError, match="do without use_ema, or without groups"):
+        ReducedOptimizer(optimizer, [np.zeros(2, np.float32).view(Weight)], (), place, place.options())
+
+
 def test_who_is_interrupted_while_it_leaves_has_its_optimizer_back(
     alone: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
