@@ -4,18 +4,16 @@ Run as `python -m tfwave.demo.child MODULE`, it runs the module as `python -m MO
 that the kernel kills when its parent dies.
 """
 
-import ctypes
 import json
 import os
 import runpy
-import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-PARENT = "TFWAVE_PARENT_PID"
+from tfwave.runtime.termination import bind_to
 
-_PR_SET_PDEATHSIG = 1
+PARENT = "TFWAVE_PARENT_PID"
 
 
 class Channel:
@@ -46,9 +44,8 @@ class Channel:
 
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that started it ends (Linux)."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.environ.get(PARENT, str(os.getppid())) != str(os.getppid()):
-        os._exit(1)  # it died before the kernel was told
+    if not bind_to(int(os.environ.get(PARENT, os.getppid()))):
+        os._exit(1)
 
 
 def main() -> None:

@@ -23,7 +23,9 @@ INTERRUPT_SECONDS = 30.0
 _DIE_WITH_PARENT = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 15)  # PR_SET_PDEATHSIG, SIGTERM; it outlives exec
-os.execvp(sys.argv[1], sys.argv[1:])
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("tfwave: the job has ended before this program of it began")
+os.execvp(sys.argv[2], sys.argv[2:])
 """
 
 
@@ -183,5 +185,5 @@ def _let_end(processes: Sequence["subprocess.Popen[str]"]) -> Generator[None]:
 
 
 def _started(command: Sequence[str], environment: dict[str, str], **options: Any) -> "subprocess.Popen[str]":
-    bound = [sys.executable, "-c", _DIE_WITH_PARENT, *command]
+    bound = [sys.executable, "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
     return subprocess.Popen(bound, env=environment, text=True, errors="replace", **options)

@@ -11,14 +11,13 @@ Before that it is bound to end with its parent, or with the parent's thread that
 number TOLD to say so.
 """
 
-import ctypes
 import os
-import signal
 import sys
 import time
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+from tfwave.runtime.termination import bind_to
+
 _OWN = Path("/proc/self")
 _ENABLED = Path("/proc/sys/kernel/sched_autogroup_enabled")
 _AUTOGROUP_SECONDS = 2.0
@@ -61,8 +60,7 @@ def _cgroup() -> str:
 
 
 def _end_with(parent: int, told: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    if not bind_to(parent):
         sys.exit("tfwave: the foreground has ended before its background began")
     os.close(told)
 

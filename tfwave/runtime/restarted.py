@@ -10,7 +10,6 @@ nothing of the foreground's process.
    it is given up.
 """
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -21,10 +20,9 @@ from pathlib import Path
 
 from tfwave.runtime.backoff import Backoff, Patience
 from tfwave.runtime.beside import VARIABLE, Field, Told
-from tfwave.runtime.termination import end_process
+from tfwave.runtime.termination import bind_to, end_process
 
 TICK_SECONDS = 1.0
-_PR_SET_PDEATHSIG = 1
 _WATCHED = (signal.SIGCHLD, signal.SIGTERM)
 
 
@@ -45,6 +43,7 @@ class Restarted:
         self._clock = clock
         self._told = Told()
         self._is_to_end = False
+        self._pid = os.getpid()
         self._signals = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
 
     def run(self) -> int:
@@ -118,7 +117,8 @@ class Restarted:
     def _prepare(self) -> None:
         """In the program's process, which ends with this one, however that ends."""
         signal.pthread_sigmask(signal.SIG_SETMASK, self._signals)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if not bind_to(self._pid):
+            os._exit(1)
 
 
 def waited_seconds(pid: int) -> float:

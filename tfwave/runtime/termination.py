@@ -1,5 +1,7 @@
-"""SIGTERM as an orderly end: of this process, in which whatever is open is closed, as for Ctrl-C, and of others."""
+"""How processes end: at SIGTERM in order, as at Ctrl-C; when they are asked to; and with their parents."""
 
+import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 GRACE_SECONDS = 5.0
+_PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
@@ -31,6 +34,16 @@ def exit_on_sigterm() -> Generator[None]:
 
 def _exit(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)
+
+
+def bind_to(parent: int) -> bool:
+    """Have the kernel kill this process when the thread that started it ends, also behind an `exec` (Linux).
+
+    Returns:
+        Whether the process `parent` is still there: if it is not, the kernel was told too late.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
 
 
 def end_process(process: "subprocess.Popen[Any]") -> None:
