@@ -79,6 +79,7 @@ def test_the_command_profiles_a_file_and_a_function(tmp_path: Path, monkeypatch:
     branching().save(tmp_path / "m.keras")
     (tmp_path / "own_model.py").write_text(
         "from tests.numerics.distribute.test_burst_profile import branching as make\n"
+        "def broken():\n    raise AttributeError('no width')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     for model in (tmp_path / "m.keras", "own_model:make"):
@@ -88,10 +89,13 @@ def test_the_command_profiles_a_file_and_a_function(tmp_path: Path, monkeypatch:
         assert ran.exit_code == 0
         assert "7 layers of 'branching'" in ran.stdout
         assert sorted(read_profile(out).layers[1].seconds) == [1, 2]
+    (tmp_path / "damaged.keras").write_text("no model")
     for model, says in (
-        (tmp_path / "gone.keras", "gone.keras"),
-        ("own_model:gone", "gone"),
-        ("json:dumps", "dumps"),
+        (tmp_path / "gone.keras", "there is no file '.*gone.keras'"),
+        (tmp_path / "damaged.keras", "damaged.keras' cannot be read: "),
+        ("own_model:gone", "there is no function 'own_model:gone'"),
+        ("own_model:broken", "'own_model:broken' cannot be made: AttributeError: no width"),
+        ("json:dumps", "'json:dumps' cannot be made: TypeError: "),
     ):
         with pytest.raises(TfwaveError, match=says):
             load_model(str(model))

@@ -1,6 +1,8 @@
 """A Keras 3 model, named on a command line."""
 
 import importlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,29 @@ def load_model(name: str) -> Any:
     Raises:
         TfwaveError: there is none, or it cannot be read or made; names it.
     """
-    module, colon, function = name.partition(":")
+    is_function = ":" in name and not Path(name).exists()
+    make = _function(name) if is_function else _saved(name)
     try:
-        if not colon or Path(name).exists():
-            keras: Any = importlib.import_module("keras")
-            model = keras.saving.load_model(name, compile=False)
-        else:
-            model = getattr(importlib.import_module(module), function)()
+        model = make()
     except Exception as error:
-        raise TfwaveError(f"there is no Keras model '{name}': {error}") from error
+        what = "made" if is_function else "read"
+        raise TfwaveError(
+            f"the Keras model '{name}' cannot be {what}: {type(error).__name__}: {error}"
+        ) from error
     check_keras(model)
     return model
+
+
+def _function(name: str) -> Callable[[], Any]:
+    module, _, function = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TfwaveError(f"there is no function '{name}': {error}") from error
+
+
+def _saved(name: str) -> Callable[[], Any]:
+    if not Path(name).exists():
+        raise TfwaveError(f"there is no file '{name}': give a saved Keras model, or module:function")
+    keras: Any = importlib.import_module("keras")
+    return partial(keras.saving.load_model, name, compile=False)
