@@ -147,7 +147,8 @@ def staged(  # noqa: PLR0913
     4. A call begins and ends with the tables up to date. Evaluate, save and restore between calls, behind
        ``coordinator.join()``: no row is under way then. A checkpoint behind n batches goes on with
        ``dataset.skip(n)``.
-    5. The coordinator keeps all calls that are scheduled: join it from time to time where a dataset has no end.
+    5. The coordinator keeps all calls that are scheduled, with their batches: join it every hundred calls or so
+       where a dataset is long, else the chief's memory grows as far as it is ahead.
     6. With `hot_bytes` a row that several batches of a call have travels to the worker once in it: with its slots,
        to be kept until the call ends. Each step updates its copy there, and the row on its server by the same
        gradient, so that nothing is lost with the copy, and with `staleness=0` bits are the same. Kept are the rows

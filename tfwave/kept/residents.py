@@ -141,6 +141,8 @@ class Residents:
         came = self._counts.add(ids, counts) if self._counts else counts
         chosen = np.argsort(-counts, kind="stable")
         chosen = chosen[came[chosen] >= self._admit]
+        if not len(chosen):
+            return rows
         free = np.flatnonzero(~self._used)[: len(chosen)]
         chosen = chosen[: len(free)]
         rows[chosen] = free

@@ -270,6 +270,20 @@ def test_other_datasets_are_refused(make: Any, message: str) -> None:
         next(staged(wrong_step, {"t": small()}).calls(make()))
 
 
+class Halving:
+    """An optimizer of one's own, which is no dataclass."""
+
+    by_row = False
+    apply = SGD.apply
+
+    @property
+    def slots(self) -> dict[str, float]:
+        return {}
+
+    def rate(self) -> float:
+        return 0.5
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -286,6 +300,7 @@ def test_other_datasets_are_refused(make: Any, message: str) -> None:
             "keras.*SGD updates no rows of a table: give tfwave.embedding",
         ),
         (lambda: small("adagrad"), "a builtins.str updates no rows"),
+        (lambda: small(Halving()), r"the rate of a .*\.Halving is a function.* make the class a dataclass"),
         (lambda: SGD(-1), "rate must be >= 0, not -1"),
         (lambda: Adagrad(0.1, float("nan")), "initial_accumulator must be >= 0, not nan"),
         (

@@ -120,13 +120,14 @@ class Layout:
 
     def _numbers_of(self, table: str, part: str, ids: Any) -> Any:
         bounds, offsets = self._bounds[part], self._offsets[part]
-        wrong = (ids < 0) | (ids >= bounds[-1])
-        if wrong.any():
+        if ids.size and not 0 <= ids.min() <= ids.max() < bounds[-1]:
+            wrong = ids[(ids < 0) | (ids >= bounds[-1])]
             raise TfwaveError(
-                f"table '{table}' has rows 0 to {bounds[-1] - 1}, and a batch asks for {ids[wrong][0]}: "
+                f"table '{table}' has rows 0 to {bounds[-1] - 1}, and a batch asks for {wrong[0]}: "
                 "make the table larger, or map such ids to a row that it has"
             )
-        return ids.astype(np.int64) + offsets[bounds.searchsorted(ids, "right") - 1]
+        shard = bounds.searchsorted(ids, "right") - 1 if len(offsets) > 1 else 0
+        return ids.astype(np.int64) + offsets[shard]
 
     def row_sets(self, batches: Sequence[Mapping[str, Any]], hot_bytes: int = 0) -> list[RowSets]:
         """What each batch of one call asks for, from the numbers of its rows.
@@ -158,6 +159,8 @@ class Layout:
 
     def _hot(self, rows: Sequence[Any], most: int) -> Any:
         """The rows to keep, sorted: those of most batches, of two at least, while they fit into so many bytes."""
+        if not most:
+            return rows[0][:0]
         numbers, counts = np.unique(np.concatenate(rows), return_counts=True)
         chosen = np.argsort(-counts, kind="stable")[: int((counts > 1).sum())]
         sizes = np.array([_BYTES * w * (1 + slots) for w, slots in zip(self.widths, self.slots, strict=True)])

@@ -1,6 +1,7 @@
 """A table of rows on parameter servers or on the workers, and what its optimizer keeps beside it."""
 
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any, Literal, Protocol, cast
 
@@ -298,6 +299,11 @@ def _check_optimizer(optimizer: Any) -> None:
     if not all(hasattr(optimizer, name) for name in ("slots", "by_row", "apply")):
         raise TfwaveError(
             f"a {_kind(optimizer)} updates no rows of a table: give tfwave.embedding.SGD(...) or Adagrad(...)"
+        )
+    if callable(getattr(optimizer, "rate", None)) and not is_dataclass(optimizer):
+        raise TfwaveError(
+            f"the rate of a {_kind(optimizer)} is a function, which is asked once for all tables: make the class a "
+            "dataclass, of which a copy can have the number that came"
         )
 
 
