@@ -1,5 +1,7 @@
 """Reading node attributes without touching the node: indexing a protobuf map inserts what is missing."""
 
+from collections.abc import Callable
+
 from tfwave.proto.tensorflow_pb2 import NodeDef
 
 CLASS_ATTR = "_class"
@@ -25,3 +27,18 @@ def colocated_with(node: NodeDef) -> list[str]:
     value = node.attr.get(CLASS_ATTR)
     texts = [] if value is None else [text.decode(errors="replace") for text in value.list.s]
     return [text.removeprefix(CLASS_PREFIX) for text in texts if text.startswith(CLASS_PREFIX)]
+
+
+def rename_groups(node: NodeDef, rename: Callable[[str], str]) -> None:
+    """Give each node that a node says it stays with the name that `rename` gives it."""
+    if CLASS_ATTR in node.attr:
+        groups = node.attr[CLASS_ATTR].list.s
+        groups[:] = [_regrouped(group, rename) for group in groups]
+
+
+def _regrouped(group: bytes, rename: Callable[[str], str]) -> bytes:
+    text = group.decode(errors="surrogateescape")
+    if not text.startswith(CLASS_PREFIX):
+        return group
+    renamed = CLASS_PREFIX + rename(text.removeprefix(CLASS_PREFIX))
+    return renamed.encode(errors="surrogateescape")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tfwave.errors import GraphError
 from tfwave.graph.access import HANDLE_OP, KEYED_OPS, is_anonymous
-from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
+from tfwave.graph.attrs import rename_groups
 from tfwave.graph.item import GraphItem
 from tfwave.graph.marks import is_added, is_marked, removed_nodes, restore
 from tfwave.proto.tensorflow_pb2 import AttrValue, FunctionDef, GraphDef, NodeDef
@@ -19,7 +19,6 @@ _JOB = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-]*")
 _RESOURCES = "shared_name"
 _SEVERAL_RESOURCES = "shared_names"
 _FOUND_BY = ("frame_name", "tensor_name")
-_BESIDE = CLASS_PREFIX.encode()
 
 
 def merge(jobs: Mapping[str, GraphItem]) -> GraphItem:
@@ -109,7 +108,7 @@ class _Renamer:
             node.name = self._name(node.name)
             node.input[:] = [self._input(text) for text in node.input]
             self._rename_in(node)
-            self._rename_neighbours(node)
+            rename_groups(node, self._name)
         for function in copy.library.function:
             self._rename_function(function)
         for gradient in copy.library.gradient:
@@ -142,16 +141,6 @@ class _Renamer:
     def _has_name(self, node: NodeDef, value: AttrValue) -> bool:
         """Where it says none, most ops take the node's; a variable takes the empty one."""
         return bool(value.s or node.op == HANDLE_OP) and not is_anonymous(node)
-
-    def _rename_neighbours(self, node: NodeDef) -> None:
-        if CLASS_ATTR in node.attr:
-            beside = node.attr[CLASS_ATTR].list
-            beside.s[:] = [self._beside(text) for text in beside.s]
-
-    def _beside(self, text: bytes) -> bytes:
-        if not text.startswith(_BESIDE):
-            return text
-        return _BESIDE + self._bytes(text.removeprefix(_BESIDE))
 
     def _rename_calls(self, value: AttrValue) -> None:
         for called in (*([value.func] if value.HasField("func") else ()), *value.list.func):

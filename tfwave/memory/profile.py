@@ -1,8 +1,9 @@
 """What a step's ops do to the memory of one device."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,15 @@ class MemoryProfile:
             highest = max(highest, held + op.most)
             held += op.net
         return highest
+
+
+def scratch_beside(spans: Iterable[tuple[float, float]], scratch: Iterable[int]) -> Iterator[int]:
+    """Per run, by begin and end in the order of begin: the scratch of those before it that run when it begins."""
+    running: list[tuple[float, int]] = []
+    beside = 0
+    for (begin, end), own in zip(spans, scratch, strict=True):
+        while running and running[0][0] <= begin:
+            beside -= heappop(running)[1]
+        yield beside
+        heappush(running, (end, own))
+        beside += own

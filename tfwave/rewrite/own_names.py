@@ -4,7 +4,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 
 from tfwave.errors import GraphError
-from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
+from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX, rename_groups
 from tfwave.graph.marks import REMOVED
 from tfwave.graph.rewriter import GraphRewriter
 from tfwave.proto.tensorflow_pb2 import GraphDef, NodeDef
@@ -63,7 +63,7 @@ def _leave_alone(node: NodeDef, there: Container[str]) -> None:
     if CLASS_ATTR not in node.attr:
         return
     groups = node.attr[CLASS_ATTR].list.s
-    kept = [group for group in groups if group.decode().removeprefix(CLASS_PREFIX) in there]
+    kept = [group for group in groups if group.decode(errors="replace").removeprefix(CLASS_PREFIX) in there]
     groups[:] = kept
     if not kept:
         del node.attr[CLASS_ATTR]
@@ -75,15 +75,8 @@ def _with_names(node: NodeDef, names: Mapping[str, str]) -> NodeDef:
     copy.name = names.get(node.name, node.name)
     copy.ClearField("input")
     copy.input.extend(_renamed(text, names) for text in node.input)
-    if CLASS_ATTR in node.attr:
-        groups = [group.decode() for group in node.attr[CLASS_ATTR].list.s]
-        copy.attr[CLASS_ATTR].list.s[:] = [_with_group(group, names).encode() for group in groups]
+    rename_groups(copy, lambda name: names.get(name, name))
     return copy
-
-
-def _with_group(group: str, names: Mapping[str, str]) -> str:
-    name = group.removeprefix(CLASS_PREFIX)
-    return group.replace(name, names.get(name, name))
 
 
 def _own_name(name: str, by: str) -> str:

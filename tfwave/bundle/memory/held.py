@@ -23,15 +23,14 @@ The scratch of an op is held until it ends, also beside what begins meanwhile.
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 
 from tfwave.bundle.memory.runs import Output, Place, Run
 from tfwave.graph.access import VARIABLE_OPS
 from tfwave.graph.flow_ops import ARG_OPS, MERGE_OPS, RETVAL_OPS
 from tfwave.graph.names import TensorName, parse_input
-from tfwave.memory.profile import OpMemory
+from tfwave.memory.profile import OpMemory, scratch_beside
 from tfwave.memory.step import Tensor
 from tfwave.proto.tensorflow_pb2 import NodeDef
 
@@ -124,11 +123,10 @@ class _Replay:
             takes[buffer.born] += buffer.bytes
             if dies is not None:
                 gives[dies] += buffer.bytes
+        beside = scratch_beside([(run.begin, run.end) for run in self._runs], self._scratch)
         ops = tuple(
-            OpMemory(run.node, takes[i], scratch, gives[i], beside)
-            for i, (run, scratch, beside) in enumerate(
-                zip(self._runs, self._scratch, _beside(self._runs, self._scratch), strict=True)
-            )
+            OpMemory(run.node, takes[i], scratch, gives[i], others)
+            for i, (run, scratch, others) in enumerate(zip(self._runs, self._scratch, beside, strict=True))
         )
         return Replayed(
             ops, tuple(tensors), sum(buffer.bytes for buffer in self._found), frozenset(self._givers)
@@ -224,18 +222,6 @@ def _tell_frees(run: Run, own: Sequence[_Buffer]) -> None:
         times = [*freed, *[None] * never][-len(buffers) :]
         for buffer, time in zip(sorted(buffers, key=lambda b: (b.fetched, b.last)), times, strict=True):
             buffer.freed = time
-
-
-def _beside(runs: Sequence[Run], scratch: Sequence[int]) -> Iterator[int]:
-    """Per run: the scratch of those that began before it, and still run when it begins."""
-    running: list[tuple[int, int]] = []
-    beside = 0
-    for run, own in zip(runs, scratch, strict=True):
-        while running and running[0][0] <= run.begin:
-            beside -= heappop(running)[1]
-        yield beside
-        heappush(running, (run.end, own))
-        beside += own
 
 
 def _held(buffer: _Buffer, runs: Sequence[Run], i: int) -> bool:

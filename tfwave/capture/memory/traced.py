@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tfwave.memory.profile import MemoryProfile, OpMemory
+from tfwave.memory.profile import MemoryProfile, OpMemory, scratch_beside
 from tfwave.memory.step import StepMemory, Tensor
 from tfwave.runtime.trace.memory import Allocation, MemoryTrace
 
@@ -106,22 +106,11 @@ def _ops(begun: Sequence[Begun], buffers: Sequence[Buffer]) -> list[OpMemory]:
         if buffer.dies is not None:
             gives[buffer.dies] += buffer.made.bytes
     most = [most_at_once(scratch[place]) for place in range(len(begun))]
-    beside = _beside(begun, most)
+    beside = list(scratch_beside([(run.at, run.until) for run in begun], most))
     return [
         OpMemory(run.node, takes[place], most[place], gives[place], beside[place])
         for place, run in enumerate(begun)
     ]
-
-
-def _beside(begun: Sequence[Begun], scratch: Sequence[int]) -> list[int]:
-    """Per run: the scratch of those that began before it, and still run when it begins."""
-    found: list[int] = []
-    running: list[int] = []
-    for place, run in enumerate(begun):
-        running = [other for other in running if begun[other].until > run.at]
-        found.append(sum(scratch[other] for other in running))
-        running.append(place)
-    return found
 
 
 def begun_ops(trace: MemoryTrace, nodes: Collection[str]) -> list[Begun]:

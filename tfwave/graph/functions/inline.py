@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tfwave.errors import GraphError
-from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
+from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX, rename_groups
 from tfwave.graph.flow_ops import ARG_OPS, ENTER_OPS, RETVAL_OPS
 from tfwave.graph.functions.body import FunctionBody
 from tfwave.graph.functions.devices import filled_in
@@ -95,18 +95,11 @@ class Inlining:
         node.device = self._device(node)
         if node.op in ENTER_OPS:
             node.attr["frame_name"].s = prefix.encode() + node.attr["frame_name"].s
-        if CLASS_ATTR in node.attr:
-            groups = node.attr[CLASS_ATTR].list.s
-            groups[:] = [self._regrouped(group, arguments) for group in groups]
+        rename_groups(node, lambda name: arguments.get(name) or self._own(name))
         return node
 
-    def _regrouped(self, group: bytes, arguments: Mapping[str, str]) -> bytes:
-        prefix, mark, name = group.decode(errors="surrogateescape").partition(CLASS_PREFIX)
-        if prefix or not mark:
-            return group
-        if name in arguments:
-            return (mark + arguments[name]).encode()
-        return f"{mark}{self.call.name}/{name}".encode() if name in self._names else group
+    def _own(self, name: str) -> str:
+        return f"{self.call.name}/{name}" if name in self._names else name
 
     @cached_property
     def _names(self) -> frozenset[str]:

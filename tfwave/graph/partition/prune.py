@@ -8,6 +8,7 @@ from tfwave.graph.names import CONTROL_PORT, parse_input
 from tfwave.graph.partition.devices import LOCAL_JOB, DeviceName
 from tfwave.graph.partition.signatures import plain
 from tfwave.graph.partition.wiring import Draft, Fanin, Wiring
+from tfwave.graph.reach import reached
 from tfwave.proto.tensorflow_pb2 import DataType, NodeDef
 
 INCARNATION = 1
@@ -35,7 +36,9 @@ def pruned(wiring: Wiring, item: GraphItem, client: DeviceName) -> Wiring:
     runs = {text for text in item.fetches if ":" not in text} | item.preserve
     ends.feed(sorted(set(item.feeds)))
     wanted = [*ends.fetch(tensors), *(ends.node(name) for name in sorted(runs))]
-    return _reaching(ends.draft.wiring(), wanted)
+    attached = ends.draft.wiring()
+    needed = reached(lambda node: (source for source, _ in attached.fanins[node]), wanted)
+    return attached.kept(sorted(needed))
 
 
 class _Ends:
@@ -110,15 +113,3 @@ def _redirected(fanins: Iterable[Fanin], instead: dict[Fanin, int]) -> Iterable[
             yield source, port
         else:
             yield made, CONTROL_PORT if port == CONTROL_PORT else 0
-
-
-def _reaching(wiring: Wiring, wanted: Iterable[int]) -> Wiring:
-    """Only what some wanted node needs, itself included."""
-    kept = bytearray(len(wiring))
-    stack = list(wanted)
-    while stack:
-        node = stack.pop()
-        if not kept[node]:
-            kept[node] = True
-            stack += [source for source, _ in wiring.fanins[node] if not kept[source]]
-    return wiring.kept([node for node, keep in enumerate(kept) if keep])

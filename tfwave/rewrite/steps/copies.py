@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Mapping
 
 from tfwave.graph.access import gives_handle, makes_handle, shares_by_name
-from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX, string_attr
+from tfwave.graph.attrs import rename_groups, string_attr
 from tfwave.graph.flow_ops import ENTER_OPS
 from tfwave.graph.item import GraphItem
 from tfwave.graph.marks import PREFIX
@@ -65,9 +65,7 @@ def copy_as(node: NodeDef, rename: Callable[[str], str], copied: Container[str])
         copy.attr["frame_name"].s = rename(string_attr(node, "frame_name")).encode()
     if _keeps_by_name(node) and not string_attr(node, "shared_name"):
         copy.attr["shared_name"].s = node.name.encode()
-    if CLASS_ATTR in node.attr:
-        groups = node.attr[CLASS_ATTR].list.s
-        copy.attr[CLASS_ATTR].list.s[:] = [_renamed_group(group, rename, copied) for group in groups]
+    rename_groups(copy, lambda name: rename(name) if name in copied else name)
     return copy
 
 
@@ -86,8 +84,3 @@ def plain_attrs(node: NodeDef) -> dict[str, AttrValue]:
 
 def _renamed(text: str, rename: Callable[[str], str]) -> str:
     return f"^{rename(text[1:])}" if text.startswith("^") else rename(text)
-
-
-def _renamed_group(group: bytes, rename: Callable[[str], str], copied: Container[str]) -> bytes:
-    name = group.decode(errors="replace").removeprefix(CLASS_PREFIX)
-    return f"{CLASS_PREFIX}{rename(name)}".encode() if name in copied else group

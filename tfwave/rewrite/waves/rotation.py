@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tfwave.graph.attrs import CLASS_ATTR, CLASS_PREFIX
+from tfwave.graph.attrs import colocated_with
 from tfwave.graph.names import parse_input
 from tfwave.graph.reach import reached
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, NodeDef
@@ -52,7 +52,7 @@ class Rotation:
         for number in self.writer.training.step.order:
             node = view.nodes[number]
             if node.name in self.writer.own:
-                for other in (*_handles(tensors, node), *_classes(node)):
+                for other in (*_handles(tensors, node), *colocated_with(node)):
                     ties[node.name].append(other)
                     ties[other].append(node.name)
         return ties
@@ -64,8 +64,3 @@ def _handles(tensors: StepTensors, node: NodeDef) -> Iterator[str]:
         tensor = parse_input(text)
         if tensors.kind(tensor) == DT_RESOURCE:
             yield tensor.node
-
-
-def _classes(node: NodeDef) -> Iterator[str]:
-    for group in node.attr[CLASS_ATTR].list.s if CLASS_ATTR in node.attr else ():
-        yield group.decode(errors="replace").removeprefix(CLASS_PREFIX)
