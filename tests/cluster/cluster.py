@@ -2,8 +2,7 @@
 
 import contextlib
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.cluster.speaker import Speaker, spawn
@@ -14,13 +13,6 @@ Spec = dict[str, list[str]]
 
 def free_addresses(count: int) -> list[str]:
     return [f"127.0.0.1:{port}" for port in free_ports(count)]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition was not met in time"
-        time.sleep(0.01)
 
 
 @dataclass

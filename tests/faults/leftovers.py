@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cluster.cluster import wait_until
+from tests.waiting import wait_until
 
 PR_SET_CHILD_SUBREAPER = 36
 

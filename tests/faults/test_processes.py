@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.cluster.cluster import wait_until
 from tests.cluster.model import VARIABLES
 from tests.cluster.speaker import Speaker, spawn
 from tests.faults.ledger import Ledger
 from tests.faults.scene import Scene
 from tests.faults.training import Training
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.tensorflow
 DEADLINE_SECONDS = 0.5

@@ -10,11 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tests.cluster.cluster import wait_until
 from tests.cluster.model import VARIABLES, Model, build, by_step, gate_first, plan_of, sends
 from tests.faults.ledger import WENT_ON
 from tests.faults.place import Place
 from tests.replayed import forbidden
+from tests.waiting import wait_until
 from tfwave.plan.plan import Plan
 from tfwave.report.conformance import read_hand_offs
 from tfwave.runtime.control.client import ControlClient

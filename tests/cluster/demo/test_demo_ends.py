@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.cluster import wait_until
 from tests.cluster.demo.link_processes import is_alive
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.cluster import wait_until
 from tests.cluster.demo.link_processes import HERE, SECONDS, TASK, WHY_NOT, is_alive, needs_namespaces, ours
 from tests.cluster.speaker import ENVIRONMENT, read_line
+from tests.waiting import wait_until
 from tfwave.demo import cluster, namespaces, processes
 from tfwave.demo.cluster import DemoJob, demo_cluster
 from tfwave.demo.model import Replicas

@@ -12,9 +12,9 @@ import tensorflow as tf
 import tfwave
 import tfwave.distribute
 import tfwave.keras
-from tests.cluster.cluster import wait_until
 from tests.cluster.distribute.chiefs import strategy
 from tests.events import told_events
+from tests.waiting import wait_until
 
 EPOCHS, STEPS = 4, 200
 

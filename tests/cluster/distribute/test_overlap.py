@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.cluster import wait_until
 from tests.cluster.job import Job, job
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.tensorflow
 

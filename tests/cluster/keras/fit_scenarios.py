@@ -12,7 +12,6 @@ import tensorflow as tf
 
 import tfwave.keras
 from grappler_passes.gather_on_server import GatherOnServer
-from tests.cluster.cluster import wait_until
 from tests.cluster.keras.fit_models import (
     At,
     Events,
@@ -31,6 +30,7 @@ from tests.cluster.keras.fit_models import (
     validation_images,
 )
 from tests.cluster.scenario_chief import ask
+from tests.waiting import wait_until
 from tfwave.errors import TfwaveError
 from tfwave.keras import flight
 from tfwave.passes.pipeline import Pipeline, Stage

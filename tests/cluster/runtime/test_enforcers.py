@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.cluster.cluster import Cluster, enforced, wait_until
+from tests.cluster.cluster import Cluster, enforced
 from tests.cluster.model import (
     VARIABLES,
     Model,
@@ -21,6 +21,7 @@ from tests.cluster.model import (
     sends,
 )
 from tests.plans import refusal_of
+from tests.waiting import wait_until
 from tfwave.errors import EnforcerError
 from tfwave.plan.message import to_proto
 from tfwave.plan.plan import Plan

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from tests.cluster.cluster import wait_until
 from tests.cluster.runtime.function_chief import SIZE, VARIABLES
 from tests.cluster.runtime.functions import HOOKED, STOCK, WORKERS, FunctionCluster, running, start
+from tests.waiting import wait_until
 from tfwave.plan.discipline import Discipline
 from tfwave.proto import control_pb2
 from tfwave.report.conformance import HandOff, conformance, read_hand_offs

@@ -10,8 +10,9 @@ from itertools import pairwise
 import pytest
 import tensorflow as tf
 
-from tests.cluster.cluster import Cluster, hooked_both_ways, wait_until
+from tests.cluster.cluster import Cluster, hooked_both_ways
 from tests.cluster.model import VARIABLES, Model, build, flood, gate_first, partitions, plan_of, sends
+from tests.waiting import wait_until
 from tfwave.plan.plan import Plan
 from tfwave.report.conformance import Conformance, HandOff, conformance, read_hand_offs
 from tfwave.runtime.control.client import ControlClient

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.cluster import wait_until
 from tests.cluster.server.named_hosts import Hosts, Process, named_hosts
+from tests.waiting import wait_until
 from tfwave.demo.network import NamespaceNetwork
 
 NODES = ("node1", "node2")

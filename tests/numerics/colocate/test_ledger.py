@@ -14,6 +14,7 @@ from tensorflow.python.eager.cancellation import CancellationManager
 
 from tests.grouped import grouped as planned
 from tests.grouped import slots_of
+from tests.waiting import wait_until
 from tfwave.colocate.measure import ledger_job
 from tfwave.colocate.room import open_ledger
 from tfwave.errors import EnforcerError
@@ -94,18 +95,11 @@ def stepping(ledger: Ledger, name: str, run: Run) -> Run:
     return step
 
 
-def until(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + LIMIT_SECONDS
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.001)
-
-
 def blocked(ledger: Ledger, threads: ThreadPoolExecutor, run: Run) -> Future[object]:
     """Runs in a thread; when this returns, a barrier of it waits."""
     waited = ledger.figures().waited
     future = threads.submit(run)
-    until(lambda: ledger.figures().waited > waited)
+    wait_until(lambda: ledger.figures().waited > waited)
     return future
 
 
@@ -257,7 +251,7 @@ def test_an_op_that_fails_while_its_step_waits(ledger: Ledger, threads: ThreadPo
     ledger.add(job("killed"))
 
     def fail() -> Any:
-        until(lambda: ledger.figures().waited > 0)
+        wait_until(lambda: ledger.figures().waited > 0)
         raise ValueError("no more")
 
     with tf.Graph().as_default() as graph:

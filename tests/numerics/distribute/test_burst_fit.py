@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.cluster.cluster import wait_until
 from tests.events import told_events
 from tests.numerics.distribute.bursts import BATCH, made, places, plan_of
+from tests.waiting import wait_until
 from tfwave.errors import PlanError, TfwaveError
 from tfwave.keras import BurstCallback
 from tfwave.plan.io import load_plan

@@ -19,6 +19,7 @@ from tests.controlled import FakeHook
 from tests.graphs import SERVERS, WORKER
 from tests.plans import plan_by_hand
 from tests.unit.coordinated import Closure, Coordinator, Function
+from tests.waiting import wait_until
 from tfwave.distribute import enforcement, judge, run, scheduled_function
 from tfwave.distribute.progress import Phase, Progress
 from tfwave.distribute.schedule import Schedule
@@ -182,13 +183,6 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
 def started(job: Job) -> Job:
     job.schedule.start(Settings(trace_steps=3))
     return job
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, "the condition was not met in time"
-        time.sleep(0.005)
 
 
 def test_a_function_is_measured_traced_planned_and_ordered(started: Job) -> None:

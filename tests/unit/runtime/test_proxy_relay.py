@@ -16,6 +16,7 @@ import pytest
 from tests.plans import plan_by_hand
 from tests.proxy_messages import component as component_function
 from tests.proxy_messages import encode, enqueue, recv_tensor, register_graph, run_graph, send, tensor
+from tests.waiting import wait_until
 from tfwave.errors import EnforcerError
 from tfwave.graph.names import Channel
 from tfwave.proto.tensorflow_pb2 import GraphDef
@@ -249,14 +250,14 @@ def test_held_responses_park_no_thread(backend: Backend, client: Any, proxy: Pro
     for i in range(count - 1, 0, -1):
         for worker in (0, 1):
             ask(worker, i)
-    _wait_until(lambda: proxy.status().counters.held == 2 * (count - 1))
+    wait_until(lambda: proxy.status().counters.held == 2 * (count - 1))
     assert client.unary_unary("/s/m")(b"x", timeout=5) == b"x"
     begun = [t.name for t in set(threading.enumerate()) - before if t.name.startswith("tfwave")]
     assert len(begun) < 20, begun
     for worker in (0, 1):
         ask(worker, 0)
     assert all(len(call.result(timeout=30)) > HELD_BYTES for call in calls)
-    _wait_until(lambda: all(len(found) == count for found in arrived.values()))
+    wait_until(lambda: all(len(found) == count for found in arrived.values()))
     hand_offs = proxy.hand_offs().hand_offs
     for worker in (0, 1):
         assert [h.rank for h in hand_offs if h.channel == worker] == list(range(count))
@@ -288,12 +289,12 @@ def test_a_session_graph_has_dense_ranks_until_it_is_gone(
     for step in (5, -6):
         client.unary_unary(f"{WORKER}/RunGraph")(run_graph("session", "handle", step))
         second = recv.future(recv_tensor(step, pull(0), "edge_1_b"))
-        _wait_until(lambda: proxy.status().counters.held == 1)
+        wait_until(lambda: proxy.status().counters.held == 1)
         recv(recv_tensor(step, pull(0), "edge_1_a"), timeout=5)
         second.result(timeout=5)
     client.unary_unary(f"{WORKER}/RunGraph")(run_graph("session", "handle", 7))
     held = recv.future(recv_tensor(7, pull(0), "edge_1_b"))
-    _wait_until(lambda: proxy.status().counters.held == 1)
+    wait_until(lambda: proxy.status().counters.held == 1)
     client.unary_unary(f"{WORKER}/CleanupGraph")(encode((1, 7)))
     held.result(timeout=5)
     hand_offs = proxy.hand_offs().hand_offs
@@ -327,12 +328,12 @@ def test_a_component_function_has_dense_ranks(way: str, backend: Backend, client
     tell((4, register))
     tell((2, encode((2, name), (7, True), (8, 3))))
     second = recv.future(recv_tensor(3, pull(0), "edge_1_a"))
-    _wait_until(lambda: proxy.status().counters.held == 1)
+    wait_until(lambda: proxy.status().counters.held == 1)
     recv(recv_tensor(3, pull(0), "edge_1_b"), timeout=5)
     second.result(timeout=5)
     tell((2, encode((2, name), (7, True), (8, 4))))
     held = recv.future(recv_tensor(4, pull(0), "edge_1_a"))
-    _wait_until(lambda: proxy.status().counters.held == 1)
+    wait_until(lambda: proxy.status().counters.held == 1)
     tell((5, encode((1, 4))))
     held.result(timeout=5)
     answer = proxy.hand_offs()
@@ -379,7 +380,7 @@ def test_a_held_call_that_is_cancelled_keeps_no_other(backend: Backend, client: 
     proxy.configure(deadline_seconds=100)
     recv = client.unary_unary(f"{WORKER}/RecvTensor")
     b, c = (recv.future(recv_tensor(1, pull(0), f"edge_1_{name}")) for name in "bc")
-    _wait_until(lambda: proxy.status().counters.held == 2)
+    wait_until(lambda: proxy.status().counters.held == 2)
     b.cancel()
     recv(recv_tensor(1, pull(0), "edge_1_a"), timeout=5)
     assert c.result(timeout=5) == tensor(b"abcd")
@@ -393,7 +394,7 @@ def test_stopping_lets_go(backend: Backend, server: tuple[Any, str]) -> None:
     proxy.configure(deadline_seconds=100)
     with grpc.insecure_channel(proxy.address) as channel:
         call = channel.unary_unary(f"{WORKER}/RecvTensor").future(recv_tensor(1, pull(0), "edge_1_a"))
-        _wait_until(lambda: proxy.status().counters.held == 1)
+        wait_until(lambda: proxy.status().counters.held == 1)
         proxy.stop()
         assert call.result(timeout=5) == tensor(b"abcd")
     Proxy.start(proxy.address, server[1]).stop()
@@ -442,10 +443,3 @@ def test_an_address_in_use_or_malformed(proxy: Proxy) -> None:
             Proxy(address)
     with pytest.raises(EnforcerError, match="nowhere"):
         Proxy("nowhere.invalid:x")
-
-
-def _wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition was not met in time"
-        time.sleep(0.005)

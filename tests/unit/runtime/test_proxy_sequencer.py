@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.plans import plan_by_hand
+from tests.waiting import wait_until
 from tfwave.graph.names import Channel
 from tfwave.proto import control_pb2
 from tfwave.runtime.proxy.log import HandOffLog
@@ -48,13 +49,6 @@ def every_nth(n: int, channels: int, function: str = "") -> SendingGraph:
 
 def at(step: int, i: int, *, c: int = 0, size: int = 8, dead: bool = False) -> Arrival:
     return Arrival(step, channel(c), edge(i), size, dead)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition was not met in time"
-        time.sleep(0.005)
 
 
 def nothing() -> None:
