@@ -12,6 +12,7 @@ VENV := .venv$(TF:%=-%)
 PYTEST := $(VENV)/bin/python -m pytest -rs
 MEASURES := $(patsubst %,tests/cluster/%.py,runtime/test_ack_window demo/test_demo demo/test_network)
 WIDE := $(patsubst %,tests/numerics/%.py,test_corpus graph/test_cut_corpus passes/test_rewrites)
+MANY := $(patsubst %,tests/numerics/%,memory/test_fit_memory.py waves)
 FAULT_STEPS ?= 500
 SEED ?= 1
 SEEDS ?= 1000000
@@ -45,11 +46,15 @@ test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes),
 	@.venv/bin/python tools/reliability.py .faults.json
 	@rm .faults.json
 
-test-long: .venv/.ready ## run the tests of large networks at their full width, and fits of more steps
-	@echo '== pytest: property (fits of more random steps)'
-	@TFWAVE_TEST_SEEDS=60 $(PYTEST) tests/property/test_pooled.py -n 2
+test-long: export TFWAVE_TEST_FULL := 1
+test-long: .venv/.ready ## run in full the tests of which make test has some: more random steps, whole networks
+	@echo '== pytest: property'
+	@$(PYTEST) tests/property -n 3
 	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all blocks and channels)'
-	@TFWAVE_TEST_SHARE=1 $(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup --no-loadscope-reorder
+	@$(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup --no-loadscope-reorder
+	@echo '== pytest: numerics, cluster (all combinations)'
+	@$(PYTEST) $(MANY) -n 3 --dist loadgroup --no-loadscope-reorder
+	@$(PYTEST) tests/cluster/keras/test_burst.py
 
 fuzz: .venv/.ready ## a million tensors under sanitizers, then SEEDS of damaged input, at most MINUTES (60) of them
 	@echo '== pytest: storms of a million hand-offs'

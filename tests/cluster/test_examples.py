@@ -21,7 +21,7 @@ def command(example: Path) -> list[str]:
     text = example.read_text()
     if "tfwave launch" not in text:
         return [sys.executable, str(example)]
-    kind = ["--reduce"] if "launch --reduce" in text else ["--ps", "2"]
+    kind = ["--reduce"] if "launch --reduce" in text else ["--ps", "2", "--workers", "1"]
     return [sys.executable, *LAUNCH, *kind, str(example)]
 
 

@@ -4,6 +4,7 @@ First what each public module offers, then the types that all this takes and giv
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import griffe
@@ -29,6 +30,7 @@ def public_api() -> str:
     return "".join(f"{line}\n" for line in lines[1:])
 
 
+@cache
 def public_modules() -> dict[griffe.Object, list[griffe.Object]]:
     """What each public module offers, by name."""
     loader = griffe.GriffeLoader(search_paths=[ROOT], allow_inspection=False)

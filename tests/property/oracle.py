@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import inf
+from math import inf, lcm
 
 import networkx as nx
 
@@ -41,6 +41,12 @@ class Oracle:
     def seconds(self) -> dict[str, Fraction]:
         times = {name: Fraction(str(s)) for name, s in self.job.ops.items()}
         return times | {r: Fraction(str(self.job.transfers[r])) for r in self.recvs}
+
+    @cached_property
+    def ticks(self) -> tuple[dict[str, int], int]:
+        """The same in whole parts of a second, which add up quickly, and how many these are."""
+        parts = lcm(*(s.denominator for s in self.seconds.values()))
+        return {name: int(s * parts) for name, s in self.seconds.items()}, parts
 
     @cached_property
     def ops(self) -> list[str]:
@@ -126,11 +132,12 @@ class Oracle:
 
     def makespan(self, order: Sequence[str]) -> Fraction:
         """Step through time: one compute, each channel in its order, all ends before the next choice."""
+        ticks, parts = self.ticks
         done: set[str] = set()
-        running: dict[str, Fraction] = {}
+        running: dict[str, int] = {}
         channel = {r: self._key(r)[2] for r in order}
         queues = {c: [r for r in order if channel[r] == c] for c in channel.values()}
-        compute, now = set(self.ops), Fraction(0)
+        compute, now = set(self.ops), 0
         while True:
             changed = True
             while changed:
@@ -144,13 +151,13 @@ class Oracle:
                 sent = [q[0] for c, q in queues.items() if q and q[0] in free and c not in busy]
                 for r in sent:
                     queues[channel[r]].pop(0)
-                    running[r] = now + self.seconds[r]
+                    running[r] = now + ticks[r]
                 changed = bool(ended or instant or sent)
             ready = sorted(free & compute, key=lambda n: (self.level[n], _natural(n), n))
             if ready and not running.keys() & compute:
-                running[ready[0]] = now + self.seconds.get(ready[0], Fraction(0))
+                running[ready[0]] = now + ticks.get(ready[0], 0)
             if not running:
-                return now
+                return Fraction(now, parts)
             now = min(running.values())
 
     def _met(self, node: str, done: set[str]) -> bool:

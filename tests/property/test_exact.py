@@ -3,6 +3,7 @@
 import random
 from fractions import Fraction
 from itertools import permutations
+from math import lcm
 
 import networkx as nx
 import pytest
@@ -96,21 +97,23 @@ def best_schedule(job: Job) -> Fraction:
         for node in partition.node:
             if node.op == "_Recv":
                 resource[node.name] = node.attr["send_device"].s.decode() + " " + node.device
-    ticks = {n: Fraction(str((job.ops | job.transfers).get(n, 0))) for n in graph}
+    seconds = {n: Fraction(str((job.ops | job.transfers).get(n, 0))) for n in graph}
+    parts = lcm(*(s.denominator for s in seconds.values()))
+    ticks = {n: int(s * parts) for n, s in seconds.items()}
     rest = [n for n in nx.topological_sort(graph) if ticks[n]]
     before = {n: frozenset(nx.ancestors(graph, n)) & set(rest) for n in rest}
 
-    def go(done: dict[str, Fraction], free: dict[str, Fraction], last: Fraction, least: Fraction) -> Fraction:
-        now = max(done.values(), default=Fraction(0))
+    def go(done: dict[str, int], free: dict[str, int], last: int, least: int) -> int:
+        now = max(done.values(), default=0)
         if len(done) == len(rest) or now >= least:
             return min(least, now)
         for name in rest:
             if name not in done and before[name] <= done.keys():
-                start = max([free.get(resource[name], Fraction(0)), *(done[p] for p in before[name])])
+                start = max([free.get(resource[name], 0), *(done[p] for p in before[name])])
                 end = start + ticks[name]
                 if start >= last:
                     more = done | {name: end}, free | {resource[name]: end}, start
                     least = min(least, go(*more, least))
         return least
 
-    return go({}, {}, Fraction(0), sum(ticks.values(), Fraction(1)))
+    return Fraction(go({}, {}, 0, sum(ticks.values()) + 1), parts)

@@ -7,13 +7,14 @@ from itertools import permutations
 
 import pytest
 
+from tests.full import few_or
 from tests.graphs import SERVERS, WORKER, Builder, Job
 from tests.property.oracle import Oracle, oracle_of
 from tfwave.order.bounds import find_bounds
 from tfwave.order.registry import find_policy
 from tfwave.sim.makespan import makespan
 
-GRAPHS = 170
+GRAPHS = few_or(80, 170)
 FAMILIES = {
     "each parameter read alone too": ("all", True),
     "layers on layers": ("all", False),

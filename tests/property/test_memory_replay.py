@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from tests.full import few_or
 from tests.memory_steps import bundle_of
 from tests.property.pool_steps import Executed, Executor
 from tfwave.bundle.memory import captured_memory
@@ -20,7 +21,7 @@ def replayed(seed: int) -> tuple[Executed, StepMemory] | None:
         return None
 
 
-@pytest.mark.parametrize("start", range(0, 2000, 100))
+@pytest.mark.parametrize("start", range(0, few_or(800, 2000), 100))
 def test_a_profile_tells_what_the_pool_saw(start: int) -> None:
     for seed in range(start, start + 100):
         found = replayed(seed)

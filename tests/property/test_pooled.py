@@ -1,6 +1,5 @@
 """Fits that a pool in one piece can serve."""
 
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from tests.full import few_or
 from tests.offloaded import PIECE, random_step, replayed, whole_fit, whole_pieces
 from tests.unit.cli.test_fit_cli import training
 from tfwave.memory.pool.growing import bfc_in_one_region
@@ -15,9 +15,10 @@ from tfwave.memory.pool.lives import live_peak
 from tfwave.memory.pool.serves import bfc_serves
 from tfwave.memory.slots import limit_for
 from tfwave.memory.slots import room as room_of
+from tfwave.offload import pooled
 from tfwave.offload.captured import captured_step
 from tfwave.offload.fit import Fit, Fits, Policy, side_by_side
-from tfwave.offload.pooled import FIRST_LOST, RACED, RACES, PoolFits, in_bfc, run_lives
+from tfwave.offload.pooled import FIRST_LOST, RACED, PoolFits, in_bfc, run_lives
 from tfwave.offload.question import Question
 from tfwave.offload.section import memory_section
 from tfwave.offload.step import Buffer, Op, Phase, TrainingStep
@@ -25,14 +26,23 @@ from tfwave.offload.turns import FREE_SHARE
 from tfwave.plan.fingerprint import NO_GRAPH
 from tfwave.sizes import MIB
 
-SEEDS = sorted({*range(int(os.environ.get("TFWAVE_TEST_SEEDS", "24"))), 41})
-"""Of fits, which take a second each: `make test-long` takes 60.
+SEEDS = sorted({*range(few_or(24, 60)), 41})
+"""Of fits, which take a second each.
 
 In 41 what holds less is faster than what waits more.
 """
 
 LARGE_PIECE = 1 << 18
 """Steps of such pieces have many MiB."""
+
+
+RACES = few_or(8, pooled.RACES)
+"""Other runs of each fit that are tried."""
+
+
+@pytest.fixture(autouse=True)
+def few_races(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooled, "RACES", RACES)
 
 
 class CachedFits(Fits):
@@ -68,7 +78,7 @@ def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int) -> None:
     """And there is one wherever all that can be away leaves room, one op after the other."""
     rng = random.Random(seed)
     pool = PoolFits(CachedFits(whole_pieces(random_step(rng, rng.randint(3, 14)))), in_bfc, 1, 1)
-    held = min(pooled.needed for pooled in pool.away) + rng.randint(-4, 30) * PIECE
+    held = min(one.needed for one in pool.away) + rng.randint(-4, 30) * PIECE
     limit = limit_for(held, 1)
     room = room_of(limit, 1)
     served = pool.fastest(limit, Policy.GREEDY)
@@ -86,7 +96,7 @@ def test_a_fit_is_the_fastest_that_the_pool_serves(seed: int) -> None:
 
 
 @pytest.mark.parametrize("policy", [Policy.GREEDY, Policy.DYMEM])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(few_or(20, 40)))
 def test_a_run_holds_no_more_than_promised(policy: Policy, seed: int) -> None:
     step, fit = whole_fit(policy, seed)
     ran = fit.forecast.run
@@ -118,7 +128,7 @@ def test_scratch_is_taken_behind_the_outputs_of_all_that_begins_with_its_op(seed
 def test_what_lies_apart_counts() -> None:
     """In some steps that hold little enough in all, nothing large enough is free in one piece."""
     apart = 0
-    for seed in range(60):
+    for seed in range(few_or(30, 60)):
         step = whole_pieces(random_step(random.Random(seed), 12))
         apart += any(not is_served(fit, room_for(fit, fit.forecast.peak)) for fit in Fits(step).away())
     assert apart > 5
@@ -151,7 +161,7 @@ def test_what_other_runs_take_counts() -> None:
 def test_a_tenth_of_the_pool_is_kept_free_where_ops_run_side_by_side() -> None:
     """And a fiftieth where one runs after the other: nobody knows which op of several is done first."""
     beside, captured = 0, captured_step(training(8))
-    for seed in range(40):
+    for seed in range(few_or(20, 40)):
         step = whole_pieces(random_step(random.Random(seed), 9), LARGE_PIECE)
         for held in (1, 1.5, 2):
             limit = limit_for(int(Fits(step).least_limit * held), 1)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from tests.full import few_or
 from tests.offloaded import random_step
 from tests.racing import most_held
 from tfwave.offload.fit import Fits, Policy
@@ -13,7 +14,7 @@ from tfwave.offload.turns import FREE_SHARE
 from tfwave.plan.fingerprint import NO_GRAPH
 from tfwave.rewrite.fitted.beside import awaited, last_beside
 
-RUNS = 30
+RUNS = few_or(10, 30)
 
 
 @pytest.mark.parametrize("policy", [Policy.GREEDY, Policy.DYMEM])

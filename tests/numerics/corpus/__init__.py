@@ -1,14 +1,14 @@
 """Real TensorFlow graphs on which every graph pass is tested, built when first asked for."""
 
-import os
 from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import import_module
 
+from tests.full import few_or
 from tests.numerics.corpus.sample import Array, Sample
 
-SHARE = int(os.environ.get("TFWAVE_TEST_SHARE", "8"))
-"""One in so many channels of the large networks is left, and two blocks of a kind. `make test-long` keeps all."""
+SHARE = few_or(8, 1)
+"""One in so many channels of the large networks is left, and two blocks of a kind; in full all."""
 
 Builder = Callable[[], Sample]
 

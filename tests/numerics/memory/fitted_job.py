@@ -19,6 +19,7 @@ set_up(AllocatorSettings(256 << 20))
 
 import tensorflow as tf  # noqa: E402
 
+from tests.full import few_or  # noqa: E402
 from tests.numerics.memory.fitted_models import MODELS, RATE, Loss, Variables, bert, large, sliced  # noqa: E402
 from tfwave.bundle.bundle import Bundle  # noqa: E402
 from tfwave.capture.call import capture_function  # noqa: E402
@@ -42,7 +43,7 @@ from tfwave.runtime.live.instances import FunctionInstance  # noqa: E402
 from tfwave.runtime.stash import load_stash_ops, stash_figures  # noqa: E402
 
 v1 = tf.compat.v1
-STEPS = 50
+STEPS = few_or(16, 50)
 OPTIMIZER = os.environ["TFWAVE_TEST_OPTIMIZER"] == "on"
 
 
