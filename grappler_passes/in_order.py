@@ -14,9 +14,9 @@ from tfwave.rewrite.fitted.chain import chain
 class InOrder(GraphPass):
     """Begin the ops that move a step's peak in the order of a plan of ``tfwave fit``.
 
-    The plan says how many of those just before an op may still run when it begins: up to three, as its limit has
-    room. Control edges lead to it from those before these, where it does not wait for them anyway. Ops that hold
-    few bytes, 2 % of the peak in all, are left free: constants, shapes, small updates.
+    The plan says how many of those just before an op may still run when it begins: up to seven, as its limit
+    has room. Control edges lead to it from those before these, where it does not wait for them anyway. Ops that
+    hold few bytes, 2 % of the peak in all, are left free: constants, shapes, small updates.
 
     What runs again or comes back by the passes `recompute` and `offload` has its turn, too: run this one last.
 

@@ -64,9 +64,9 @@ def fit_command(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Tell whether a captured training step fits into a memory, and what makes it fit: a forecast.
 
-    Its ops run one after the other; tensors are away between the forward and the backward pass, on the host, or
-    made again. Says what that costs, from which limit on the step fits, and how large a batch would. Exits with
-    code 1 if the step does not fit.
+    Ops that move its peak begin in an order that needs less, some side by side where there is room; tensors are
+    away between the forward and the backward pass, on the host, or made again. Says what that costs, from which
+    limit on the step fits, and how large a batch would. Exits with code 1 if the step does not fit.
 
     With --placement the plan also says where each buffer lies, so that nothing of the memory is lost between them:
     a pool of tfwave.colocate.planned_pool serves it so. More fits then, or the same in less time.

@@ -61,7 +61,8 @@ def order(  # noqa: PLR0913
 
     Args:
         strategy: a `tf.distribute.ParameterServerStrategy`.
-        policy: "tac", "tic", "fifo", "random" or "reverse".
+        policy: "tac", "tic", "search", "exact" (small graphs), "fifo", "random", "reverse", or one of your own, as
+            "module:function".
         enforcer: what the servers must order with; "auto" takes what they have, and goes on unordered, with a
             warning, if they have nothing.
         control: control addresses of all tasks by job, ``{"ps": [...], "worker": [...]}``; by default those of

@@ -11,6 +11,7 @@ import pytest
 from tests.bundles import small_bundle
 from tests.pages import DOCS, text_of
 from tests.plans import plan_by_hand
+from tests.staged import captured, whole
 from tfwave.bundle.bundle import load_bundle, save_bundle
 from tfwave.burst.profile import Layer, Profile, read_profile
 from tfwave.colocate.checkpoints import Checkpoints, Standing
@@ -22,6 +23,7 @@ from tfwave.report.conformance import HandOff
 from tfwave.report.page.given import FIGURES_FILE
 from tfwave.report.run import HAND_OFFS_FILE, load_run, save_run
 from tfwave.sim.timeline import Interval, Timeline
+from tfwave.staging.capture import read_capture
 from tfwave.whatif.timeline_file import load_timeline, save_timeline
 
 PAGE = DOCS / "reference" / "formats.md"
@@ -93,6 +95,13 @@ def bundle(path: Path) -> Mapping[str, object]:
     return json.loads((directory / "bundle.json").read_text())
 
 
+def capture(path: Path) -> Mapping[str, object]:
+    made = captured([whole("a", 10, 4)], [{"a": [0, 1]}, {"a": [1]}]).model_copy(update={"core_seconds": 0.03})
+    made.write(path)
+    assert read_capture(path) == made
+    return json.loads(path.read_text())
+
+
 FORMATS: Mapping[str, Callable[[Path], Mapping[str, object]]] = {
     "Plan": plan,
     "Bundle": bundle,
@@ -100,6 +109,7 @@ FORMATS: Mapping[str, Callable[[Path], Mapping[str, object]]] = {
     "Timeline": timeline,
     "Profile": profile,
     "Pool": pool,
+    "Embedding capture": capture,
 }
 ELSEWHERE = {"Hand-off log", "Run directory"}
 
