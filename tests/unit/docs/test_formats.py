@@ -96,7 +96,9 @@ def bundle(path: Path) -> Mapping[str, object]:
 
 
 def capture(path: Path) -> Mapping[str, object]:
-    made = captured([whole("a", 10, 4)], [{"a": [0, 1]}, {"a": [1]}]).model_copy(update={"core_seconds": 0.03})
+    made = captured([whole("a", 10, 4)], [{"a": [0, 1]}, {"a": [1]}]).model_copy(
+        update={"core_seconds": 0.03}
+    )
     made.write(path)
     assert read_capture(path) == made
     return json.loads(path.read_text())
