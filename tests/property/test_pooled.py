@@ -181,8 +181,10 @@ def test_what_lies_apart_is_promised() -> None:
     for seed in range(6):
         step = whole_pieces(random_step(random.Random(seed), 9), LARGE_PIECE)
         asked = Question(replace(captured, step=step), None, 0)
-        memory = replace(asked, limit=asked.least).plan().memory
+        least = replace(asked, limit=asked.least)
+        memory = least.plan().memory
         assert memory is not None
+        assert memory.peak_bytes == least.needed
         assert memory.least_bytes <= memory.limit_bytes == asked.least
         assert limit_for(memory.peak_bytes, 1) <= asked.least
         apart += memory.peak_bytes > min(fit.forecast.peak for fit in Fits(step).away())
