@@ -2,12 +2,15 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from tests.full import few_or
 from tests.offloaded import random_step
 from tests.racing import most_held
+from tfwave.offload import turns
 from tfwave.offload.fit import Fits, Policy
+from tfwave.offload.held import Held
 from tfwave.offload.layout import Layout
 from tfwave.offload.section import memory_section
 from tfwave.offload.turns import FREE_SHARE
@@ -30,6 +33,13 @@ def test_no_run_holds_more_than_promised(policy: Policy, seed: int) -> None:
     free = FREE_SHARE * plan.peak_bytes  # what keeps no turn holds that at most
     for _ in range(RUNS):
         assert most_held(step, plan, rng) <= plan.peak_bytes + free
+
+
+def test_what_no_copy_has_taken_away_yet_counts() -> None:
+    """Where the second of two ops begins before the first is done, which waits for a copy of 3 bytes."""
+    held = Held(during=np.array([10, 10]), taken=np.array([5, 5]), leaving=np.array([3, 0]))
+    assert turns._beside(held, np.array([0, 1]), [1, 1], 18) == ([1, 1], 18)
+    assert turns._beside(held, np.array([0, 1]), [1, 1], 17) == ([0, 1], 10)
 
 
 @pytest.mark.parametrize("seed", range(40))
