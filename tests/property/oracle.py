@@ -1,7 +1,7 @@
 """The paper's algorithms word by word, slow and exact; shares no code with what it checks."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -44,9 +44,7 @@ class Oracle:
 
     @cached_property
     def ticks(self) -> tuple[dict[str, int], int]:
-        """The same in whole parts of a second, which add up quickly, and how many these are."""
-        parts = lcm(*(s.denominator for s in self.seconds.values()))
-        return {name: int(s * parts) for name, s in self.seconds.items()}, parts
+        return whole_parts(self.seconds)
 
     @cached_property
     def ops(self) -> list[str]:
@@ -162,6 +160,12 @@ class Oracle:
 
     def _met(self, node: str, done: set[str]) -> bool:
         return all(p in done for p in self.graph.predecessors(node))
+
+
+def whole_parts(seconds: Mapping[str, Fraction]) -> tuple[dict[str, int], int]:
+    """The same in whole parts of a second, which add up quickly, and how many these are."""
+    parts = lcm(*(s.denominator for s in seconds.values()))
+    return {name: int(s * parts) for name, s in seconds.items()}, parts
 
 
 def oracle_of(job: Job) -> Oracle:

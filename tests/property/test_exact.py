@@ -3,13 +3,12 @@
 import random
 from fractions import Fraction
 from itertools import permutations
-from math import lcm
 
 import networkx as nx
 import pytest
 
 from tests.graphs import SERVERS, WORKER, Builder, Job, random_job, with_costs
-from tests.property.oracle import Oracle, oracle_of
+from tests.property.oracle import Oracle, oracle_of, whole_parts
 from tfwave.graph.transfer import find_transfers
 from tfwave.graph.view import GraphView
 from tfwave.order.bounds import find_bounds
@@ -97,9 +96,8 @@ def best_schedule(job: Job) -> Fraction:
         for node in partition.node:
             if node.op == "_Recv":
                 resource[node.name] = node.attr["send_device"].s.decode() + " " + node.device
-    seconds = {n: Fraction(str((job.ops | job.transfers).get(n, 0))) for n in graph}
-    parts = lcm(*(s.denominator for s in seconds.values()))
-    ticks = {n: int(s * parts) for n, s in seconds.items()}
+    seconds = job.ops | job.transfers
+    ticks, parts = whole_parts({n: Fraction(str(seconds.get(n, 0))) for n in graph})
     rest = [n for n in nx.topological_sort(graph) if ticks[n]]
     before = {n: frozenset(nx.ancestors(graph, n)) & set(rest) for n in rest}
 

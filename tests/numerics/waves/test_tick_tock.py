@@ -1,7 +1,7 @@
 """Waves of training steps compute what Wavelet's equations say, and begin when their gates open."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import networkx as nx
@@ -39,8 +39,6 @@ WEIGHTS = ("w1", "b1", "w2", "b2")
 PLAIN = (1, 2, 6, 7, 9, 10, 11, 15)
 """Seeds of steps that draw nothing and update no single rows."""
 ROWS = ("ResourceSparse", "ResourceScatter")
-EACH_WAY = [(2, False), (2, True), (3, False), (3, True)]
-"""Waves, and whether Grappler is on."""
 
 
 def run_dense(
@@ -60,7 +58,9 @@ def distance(found: Values, wanted: Values) -> float:
     )
 
 
-@pytest.mark.parametrize(("waves", "grappler"), EACH_WAY if IS_FULL else EACH_WAY[1:3])
+@pytest.mark.parametrize(
+    ("waves", "grappler"), [*product((2, 3), (False, True))] if IS_FULL else [(2, True), (3, False)]
+)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_average_of_waves_is_equation_1(optimizer: str, grappler: bool, waves: int) -> None:
     given = batches(CALLS * waves)

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -63,12 +63,7 @@ def check_trained(optimizer: str, count: int, waves: int, *, grappler: bool, sca
 
 @pytest.mark.parametrize(
     ("count", "grappler"),
-    [
-        (count, grappler)
-        for count in (2, 3, 4)
-        for grappler in (False, True)
-        if IS_FULL or grappler is (count != 3)
-    ],
+    [*product((2, 3, 4), (False, True))] if IS_FULL else [(2, True), (3, False), (4, True)],
 )
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_call_is_a_step_with_the_mean_gradient_of_its_batches(
