@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.fuzz.documents import check_documents
 from tests.fuzz.files import check_commands
 from tests.fuzz.invariants import Hang, check_graph, check_text
-from tests.fuzz.orders import any_orders, check_orders
+from tests.fuzz.orders import any_orders, check_bytes, check_orders
 from tests.fuzz.peers import Target, check_answers, check_control, check_reduces, control_target
 from tests.fuzz.requests import any_tensor_request, check_calls, check_tensor_request
 from tests.fuzz.strategies import any_graph, any_pipeline
@@ -85,6 +85,7 @@ def check_peers(rng: random.Random, target: Target) -> None:
     check_control(rng, target)
     check_answers(rng)
     check_reduces(rng)
+    check_bytes(rng)
     check_tensor_request(any_tensor_request(rng))
     check_calls(rng)
     if rng.random() < 0.05:

@@ -20,7 +20,7 @@ from tfwave.capture.worker_trace import TaskTrace
 from tfwave.graph.names import Channel
 from tfwave.plan.message import to_proto
 from tfwave.proto import control_pb2, reduce_pb2
-from tfwave.reduce.arrivals import call
+from tfwave.reduce.arrivals import KEY_BYTES, call
 from tfwave.reduce.coordinator import Inbox, coordinate
 from tfwave.reduce.peer import Peer
 from tfwave.reduce.service import fault_of
@@ -38,6 +38,8 @@ REQUESTS: dict[str, type[Message]] = {
 }
 TASK = "/job:worker/replica:0/task:0"
 MOST_REPORTS = 40
+KEY = b"k" * KEY_BYTES
+"""Of each member."""
 SECONDS = 0.05
 """What is to be called is on this machine, or nowhere."""
 
@@ -149,6 +151,7 @@ def any_hello(rng: random.Random) -> reduce_pb2.Hello:
         probes=rng.choice((0, 1, 2, 2**32 - 1)),
         deadline_seconds=rng.choice((1e-300, 0.001, 30)),
         patience_seconds=rng.choice((1e-300, 0.001, 300)),
+        key=KEY,
     )
     if rng.random() < 0.4:
         wild = any_message(rng, reduce_pb2.Hello)
@@ -197,7 +200,7 @@ def check_members(
 def check_address(address: str) -> None:
     """Whoever is called there, by another member's word: it is a failure to connect."""
     with time_limit(), contextlib.suppress(OSError):
-        call(address, b"k" * 16, SECONDS).close()
+        call(address, KEY, SECONDS).close()
 
 
 def any_address(rng: random.Random) -> str:

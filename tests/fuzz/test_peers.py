@@ -11,8 +11,9 @@ from google.protobuf.message import Message
 
 from tests.fuzz.documents import check_capture, check_documents
 from tests.fuzz.invariants import memory_limit
-from tests.fuzz.orders import any_orders, check_orders
+from tests.fuzz.orders import any_orders, check_bytes, check_orders
 from tests.fuzz.peers import (
+    KEY,
     Target,
     any_address,
     check_address,
@@ -69,6 +70,11 @@ def test_any_orders_to_a_member() -> None:
         check_orders(any_orders(random.Random(seed)))
 
 
+def test_any_bytes_of_a_link() -> None:
+    for seed in range(300):
+        check_bytes(random.Random(seed))
+
+
 def test_any_address_of_a_member() -> None:
     for seed in range(60):
         check_address(any_address(random.Random(seed)))
@@ -105,6 +111,8 @@ def test_members_that_broke_it_once(file: Path) -> None:
     reports = [text_format.Parse(text, Report()) for text in file.read_text().split("\n---\n")]
     hellos = [report.hello for report in reports if report.HasField("hello")]
     said = [(len(hellos) - 1, report) for report in reports if not report.HasField("hello")]
+    for hello in hellos:
+        hello.key = KEY
     check_members([Hello.FromString(hello.SerializeToString()) for hello in hellos], [*said])
 
 

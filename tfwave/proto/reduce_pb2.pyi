@@ -58,7 +58,7 @@ class Report(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., held: _Optional[int] = ..., drained: bool = ..., has_state: bool = ..., step_seconds: _Optional[float] = ..., attempt: _Optional[int] = ..., done: bool = ..., gave: _Optional[int] = ..., halted: bool = ..., trouble: _Optional[str] = ..., full: bool = ..., visit: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("rank", "workers", "address", "layout", "probes", "deadline_seconds", "patience_seconds", "ticks")
+    __slots__ = ("rank", "workers", "address", "layout", "probes", "deadline_seconds", "patience_seconds", "ticks", "key")
     RANK_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,7 @@ class Hello(_message.Message):
     DEADLINE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PATIENCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     TICKS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     rank: int
     workers: int
     address: str
@@ -75,7 +76,8 @@ class Hello(_message.Message):
     deadline_seconds: float
     patience_seconds: float
     ticks: bool
-    def __init__(self, rank: _Optional[int] = ..., workers: _Optional[int] = ..., address: _Optional[str] = ..., layout: _Optional[str] = ..., probes: _Optional[int] = ..., deadline_seconds: _Optional[float] = ..., patience_seconds: _Optional[float] = ..., ticks: bool = ...) -> None: ...
+    key: bytes
+    def __init__(self, rank: _Optional[int] = ..., workers: _Optional[int] = ..., address: _Optional[str] = ..., layout: _Optional[str] = ..., probes: _Optional[int] = ..., deadline_seconds: _Optional[float] = ..., patience_seconds: _Optional[float] = ..., ticks: bool = ..., key: _Optional[bytes] = ...) -> None: ...
 
 class Order(_message.Message):
     __slots__ = ("welcome", "form", "go", "halt", "verdict", "give", "end")

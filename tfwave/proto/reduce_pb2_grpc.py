@@ -14,7 +14,7 @@ class ReduceStub(object):
         Args:
             channel: A grpc.Channel.
         """
-        self.Join = channel.stream_stream(
+        self.Join = channel.unary_stream(
                 '/tfwave.reduce.Reduce/Join',
                 request_serializer=tfwave_dot_proto_dot_reduce__pb2.Report.SerializeToString,
                 response_deserializer=tfwave_dot_proto_dot_reduce__pb2.Order.FromString,
@@ -24,8 +24,8 @@ class ReduceStub(object):
 class ReduceServicer(object):
     """Missing associated documentation comment in .proto file."""
 
-    def Join(self, request_iterator, context):
-        """one call for as long as a member belongs
+    def Join(self, request, context):
+        """one call for as long as a member belongs, and a link beside it
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -34,7 +34,7 @@ class ReduceServicer(object):
 
 def add_ReduceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Join': grpc.stream_stream_rpc_method_handler(
+            'Join': grpc.unary_stream_rpc_method_handler(
                     servicer.Join,
                     request_deserializer=tfwave_dot_proto_dot_reduce__pb2.Report.FromString,
                     response_serializer=tfwave_dot_proto_dot_reduce__pb2.Order.SerializeToString,
@@ -50,7 +50,7 @@ class Reduce(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
-    def Join(request_iterator,
+    def Join(request,
             target,
             options=(),
             channel_credentials=None,
@@ -60,7 +60,7 @@ class Reduce(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_stream(request_iterator, target, '/tfwave.reduce.Reduce/Join',
+        return grpc.experimental.unary_stream(request, target, '/tfwave.reduce.Reduce/Join',
             tfwave_dot_proto_dot_reduce__pb2.Report.SerializeToString,
             tfwave_dot_proto_dot_reduce__pb2.Order.FromString,
             options, channel_credentials,

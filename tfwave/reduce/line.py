@@ -1,18 +1,23 @@
-"""A member's call to its coordinator: reports go out, orders come in and are carried out one by one."""
+"""A member's line to its coordinator: reports go out, orders come in and are carried out one by one."""
 
 import queue
+import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from tfwave.proto import reduce_pb2_grpc
 from tfwave.proto.reduce_pb2 import Order, Report
+from tfwave.reduce.arrivals import KEY_BYTES
+from tfwave.reduce.link import Link
+from tfwave.reduce.options import Options
+from tfwave.reduce.seat import Seat
 from tfwave.reduce.service import CHANNEL_OPTIONS
 from tfwave.runtime.control.client import open_channel
-from tfwave.runtime.control.credentials import Credentials
 
 _GRPC: Any = grpc  # untyped
 _STUBS: Any = reduce_pb2_grpc
@@ -24,77 +29,91 @@ _FAILED = f"this worker's own part in the reduces has failed, as said on standar
 
 
 class Line:
-    """One stream of gRPC; when it ends, the member is out. One that ends without an order is made again."""
+    """A call of gRPC that says hello, and the link by which the coordinator calls back.
+
+    Orders with secrets come by the call, the others and all reports go by the link, in one order. When either ends,
+    the member is out. A call that ends without an order is made again.
+    """
 
     def __init__(
         self,
-        address: str,
-        credentials: Credentials | None,
+        options: Options,
+        seat: Seat,
         notice: Callable[[Order], None],
         lost: Callable[[str], None],
     ) -> None:
-        """Say where the coordinator is, who sees an order as it comes, and who is told why no more will.
+        """Say where the coordinator calls back, who sees an order as it comes, and who is told why no more will.
 
         Raises:
             EnforcerError: the address is malformed or on another machine without credentials; or a file of the
                 credentials is not as it should be.
         """
-        self._channel: Any = open_channel(address, credentials, CHANNEL_OPTIONS)
-        self._address = address
+        credentials = options.credentials
+        self._channel: Any = open_channel(options.coordinator, credentials, CHANNEL_OPTIONS)
+        self._options, self._seat = options, seat
         self._notice = notice
         self._lost = lost
         self._reason = ""
         self._metadata = credentials.metadata() if credentials else ()
         self._closed = threading.Event()
-        self._reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+        self._unsaid: list[bytes] = []
         self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
 
-    def open(self, work: Callable[[Order], None], hello: Report, seconds: float) -> None:
-        """Call, for so long until the coordinator is up, and have each order carried out by a thread of its own."""
-        self.say(hello)
-        threading.Thread(
-            target=self._read, args=(hello, seconds), name="tfwave-reduce-read", daemon=True
-        ).start()
+    def open(self, work: Callable[[Order], None], hello: Report) -> None:
+        """Call, as long as there is patience until the coordinator is up; a thread carries each order out."""
+        threading.Thread(target=self._read, args=(hello,), name="tfwave-reduce-read", daemon=True).start()
         threading.Thread(target=self._carry_out, args=(work,), name="tfwave-reduce", daemon=True).start()
 
     def say(self, report: Report) -> None:
-        """Send a report; from any thread, never waits."""
-        self._reports.put(report)
+        """Send a report, or keep it until there is a link; from any thread."""
+        message = report.SerializeToString()
+        with self._lock:
+            if self._link is None:
+                self._unsaid.append(message)
+            else:
+                self._link.send(message)
 
     def close(self) -> None:
         """Hang up."""
         self._closed.set()
-        self._reports.put(None)
+        with self._lock:
+            if self._link is not None:
+                self._link.stop()
         self._channel.close()
 
-    def _read(self, hello: Report, seconds: float) -> None:
-        reason = f"the coordinator at {self._address} has ended: {_WAY_OUT}"
+    def _read(self, hello: Report) -> None:
+        address, seconds = self._options.coordinator, self._options.patience
+        where = f"the coordinator at {address}"
+        reason = f"{where} has ended: {_WAY_OUT}"
         end = time.monotonic() + seconds
         try:
-            while not self._hear(end) and not self._closed.wait(_AGAIN_SECONDS):
-                self._begin_anew(hello)
+            while not self._hear(hello, end) and not self._closed.wait(_AGAIN_SECONDS):
+                pass
         except _GRPC.FutureTimeoutError:
-            reason = (
-                f"no coordinator came up at {self._address} within {seconds:g} s: is it the right address?"
-            )
+            reason = f"no coordinator came up at {address} within {seconds:g} s: is it the right address?"
         except _GRPC.RpcError as err:
             failure: Any = err
-            reason = f"the coordinator at {self._address}: {failure.details()} ({failure.code().name})"
+            reason = f"{where}: {failure.details()} ({failure.code().name})"
             if failure.code() == _GRPC.StatusCode.UNAVAILABLE:
                 reason += f": {_WAY_OUT}"
+        except DecodeError as err:
+            reason = f"{where} said what is no order ({err}): {_WAY_OUT}"
         except ValueError as err:  # the channel was closed
-            reason = f"the coordinator at {self._address} is left: {err}"
+            reason = f"{where} is left: {err}"
         finally:
             self._reason = reason
             self._orders.put(None)
 
-    def _hear(self, end: float) -> bool:
+    def _hear(self, hello: Report, end: float) -> bool:
         """One call, from when the coordinator is up to its last order; False if none came."""
         self._wait_until_up(end)
-        stub: Any = _STUBS.ReduceStub(self._channel)
+        hello.hello.key = secrets.token_bytes(KEY_BYTES)
+        call: Any = _STUBS.ReduceStub(self._channel).Join(hello, metadata=self._metadata)
         came = False
         try:
-            for order in stub.Join(iter(self._reports.get, None), metadata=self._metadata):
+            for order in self._orders_of(call, hello.hello.key):
                 came = True
                 self._notice(order)
                 self._orders.put(order)
@@ -103,6 +122,32 @@ class Line:
             if came or failure.code() not in _PASSING or time.monotonic() >= end:
                 raise
         return came
+
+    def _orders_of(self, call: Any, key: bytes) -> Iterator[Order]:
+        """All, in the coordinator's order: where the link brings nothing, the call brings the next."""
+        call.add_callback(self._seat.wake)
+        try:
+            came = self._seat.take(key, self._options.patience, lambda: not call.is_active())
+        except TimeoutError:
+            yield from call  # which says why
+            return
+        link = Link(came, self._options.deadline)
+        self._begin(link)
+        for message in link:
+            order = Order.FromString(message) if message else next(call, None)
+            if order is None:
+                return
+            yield order
+        yield from call
+
+    def _begin(self, link: Link) -> None:
+        with self._lock:
+            self._link = link
+            for message in self._unsaid:
+                link.send(message)
+            self._unsaid.clear()
+            if self._closed.is_set():
+                link.stop()
 
     def _wait_until_up(self, end: float) -> None:
         if time.monotonic() >= end:
@@ -116,13 +161,6 @@ class Line:
             except _GRPC.FutureTimeoutError:
                 if left <= 0 or self._closed.is_set():
                     raise
-
-    def _begin_anew(self, hello: Report) -> None:
-        """The failed call may still take a report; what was said to it is said again once orders come."""
-        reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
-        reports.put(hello)
-        before, self._reports = self._reports, reports
-        before.put(None)
 
     def _carry_out(self, work: Callable[[Order], None]) -> None:
         reason = _FAILED

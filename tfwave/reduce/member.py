@@ -79,7 +79,7 @@ class Member:
             raise EnforcerError(
                 f"'{options.host}' is no address of this machine ({err}): give another"
             ) from err
-        self._line = Line(options.coordinator, options.credentials, self._notice, self._lost)
+        self._line = Line(options, self._seat, self._notice, self._lost)
         self._layout = f"{size} {self._dtype} {options.local} {options.staleness} {layout}"
 
     def join(self, state: bytes) -> bytes | None:
@@ -95,7 +95,7 @@ class Member:
             EnforcerError: the coordinator is not there, refuses or ends; or nobody brings the state.
         """
         self._donor.offer = state
-        self._line.open(self._work, Report(hello=self._hello()), self._options.patience)
+        self._line.open(self._work, Report(hello=self._hello()))
         threading.Thread(target=self._keep_in_touch, name="tfwave-reduce-touch", daemon=True).start()
         with self._changed:
             limit = _STARTS * self._options.patience

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfwave.reduce.held import Vector
+from tfwave.reduce.spare import Spare
 from tfwave.runtime.control.address import shut
 
 PIECE_BYTES = 1 << 18
@@ -35,6 +36,7 @@ class Ring:
         self.members = members
         self._left = left
         self._right = right
+        self._spare = Spare()
         self._unsent: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
         if right is not None:
             threading.Thread(target=self._send, name="tfwave-ring", daemon=True).start()
@@ -49,7 +51,7 @@ class Ring:
         """
         if self._left is None:
             return values.copy()
-        total = np.empty_like(values)
+        total = self._spare.like(values)
         n, i = self.members, self.index
         for piece in _pieces(values, i, n):
             self._unsent.put(_raw(values[piece]))

@@ -1,6 +1,7 @@
 """A member's seat in the ring, which is formed anew whenever somebody comes or goes."""
 
 import socket
+from collections.abc import Callable
 
 from tfwave.proto.reduce_pb2 import Form
 from tfwave.reduce.arrivals import Arrivals, call
@@ -15,7 +16,8 @@ _BREAKING = ("form", "halt", "end")
 class Seat:
     """Forms the ring as it is told, and sums over it.
 
-    The methods are for the thread that carries orders out, but `hear`, `leave` and `take`, which are for any.
+    The methods are for the thread that carries orders out, but `hear`, `leave`, `take` and `wake`, which are for
+    any.
 
     Attributes:
         trouble: why there is no ring, or no sum, if it is this member that knows.
@@ -91,9 +93,13 @@ class Seat:
             self.trouble = str(err)
             return None
 
-    def take(self, key: bytes, seconds: float) -> socket.socket:
+    def take(self, key: bytes, seconds: float, given_up: Callable[[], bool] = lambda: False) -> socket.socket:
         """As `Arrivals.take`, until this member leaves."""
-        return self._arrivals.take(key, seconds, lambda: self._left)
+        return self._arrivals.take(key, seconds, lambda: self._left or given_up())
+
+    def wake(self) -> None:
+        """As `Arrivals.wake`."""
+        self._arrivals.wake()
 
     def leave(self) -> None:
         """Wait for nobody any more."""

@@ -1,4 +1,4 @@
-"""The coordinator as a service: a stream of gRPC for each member, guarded as the control service is."""
+"""The coordinator as a service: a call of gRPC for each member, guarded as the control service is, and a link."""
 
 import itertools
 import queue
@@ -10,12 +10,16 @@ from types import TracebackType
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from tfwave.errors import EnforcerError
 from tfwave.proto import reduce_pb2, reduce_pb2_grpc
+from tfwave.reduce.arrivals import KEY_BYTES, call
 from tfwave.reduce.coordinator import Inbox, coordinate
+from tfwave.reduce.link import Link
 from tfwave.reduce.meeting_place import MeetingPlace
 from tfwave.reduce.options import LONGEST_SECONDS, MOST_WORKERS
+from tfwave.reduce.outbox import Outbox
 from tfwave.reduce.peer import Peer
 from tfwave.runtime.control.address import split_address
 from tfwave.runtime.control.client import check_reach
@@ -130,28 +134,36 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
         self._numbers = itertools.count(1)
         self._closed = False
 
-    def Join(self, request_iterator: Iterator[Any], context: Any) -> Iterator[Any]:  # noqa: N802
-        first: reduce_pb2.Report | None = next(request_iterator, None)
-        if first is None:
-            return
-        fault = fault_of(first.hello)
+    def Join(self, request: reduce_pb2.Report, context: Any) -> Iterator[Any]:  # noqa: N802
+        hello = request.hello
+        fault = fault_of(hello)
         if fault:
             context.abort(_GRPC.StatusCode.INVALID_ARGUMENT, fault)
-        peer = Peer(next(self._numbers), first.hello)
+        try:
+            link = Link(call(hello.address, hello.key, hello.deadline_seconds), hello.deadline_seconds)
+        except OSError as err:
+            why = f"the coordinator cannot reach worker {hello.rank} at {hello.address} ({err})"
+            context.abort(_GRPC.StatusCode.FAILED_PRECONDITION, f"{why}: is that the worker's own address?")
+            raise
+        peer = Peer(next(self._numbers), hello, Outbox(link))
 
         def ended() -> None:
             self._inbox.put((peer, None))
             peer.orders.put(None)
 
-        self._inbox.put((peer, first))
+        self._inbox.put((peer, request))
         if self._closed:  # perhaps too late for `close` to see
             peer.orders.put(None)
         if not context.add_callback(ended):
             ended()
-        threading.Thread(
-            target=self._listen, args=(peer, request_iterator), name="tfwave-reduce-peer", daemon=True
-        ).start()
+        listener = threading.Thread(
+            target=self._listen, args=(peer, link), name="tfwave-reduce-peer", daemon=True
+        )
+        listener.start()
         yield from iter(peer.orders.get, None)
+        link.finish()
+        listener.join(LAST_WORDS_SECONDS)  # who was stopped does not hang up
+        link.stop()
 
     def close(self) -> None:
         """Hang up, without an order, on those that nobody coordinates any more."""
@@ -162,13 +174,17 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
                 if peer is not None:
                     peer.orders.put(None)
 
-    def _listen(self, peer: Peer, reports: Iterator[Any]) -> None:
-        try:
-            for report in reports:
-                report.ClearField("hello")  # it has been said
-                self._inbox.put((peer, report))
-        except _GRPC.RpcError:
-            return  # `ended` has said so
+    def _listen(self, peer: Peer, link: Link) -> None:
+        for message in link:
+            try:
+                report = reduce_pb2.Report.FromString(message)
+            except DecodeError:
+                link.stop()
+                break
+            report.ClearField("hello")  # it has been said
+            self._inbox.put((peer, report))
+        self._inbox.put((peer, None))
+        peer.orders.put(None)
 
 
 def fault_of(hello: reduce_pb2.Hello) -> str | None:
@@ -178,6 +194,8 @@ def fault_of(hello: reduce_pb2.Hello) -> str | None:
         return f"deadline and patience must be seconds above 0, at most {LONGEST_SECONDS:g}"
     if not 1 <= hello.workers <= MOST_WORKERS:
         return f"{hello.workers} workers cannot be coordinated: give 1 to {MOST_WORKERS}"
+    if len(hello.key) != KEY_BYTES:
+        return f"a member's key has {len(hello.key)} bytes, not {KEY_BYTES}: run one version of tfwave everywhere"
     try:
         split_address(hello.address)
     except ValueError as err:

@@ -33,8 +33,7 @@ class Line:
     def __init__(self, *_: Any) -> None:
         self.reports: list[Report] = []
 
-    def open(self, work: Callable[[Order], None], hello: Report, seconds: float) -> None:
-        del seconds
+    def open(self, work: Callable[[Order], None], hello: Report) -> None:
         self.work = work
         self.reports.append(hello)
 
@@ -133,8 +132,8 @@ def test_the_state_may_come_at_any_moment(late: Late, place: int, version: int) 
 class Hurried(Line):
     """Has the first member's weights come, and is told whom to give them to, before `join` gets its turn."""
 
-    def open(self, work: Callable[[Order], None], hello: Report, seconds: float) -> None:
-        super().open(work, hello, seconds)
+    def open(self, work: Callable[[Order], None], hello: Report) -> None:
+        super().open(work, hello)
         work(Order(welcome=Welcome(state_key=STATE_KEY)))
         send_state(hello.hello.address, STATE_KEY, LIMIT, 0, b"the first's")
         self.wait_for(lambda report: report.has_state)

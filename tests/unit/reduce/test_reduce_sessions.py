@@ -10,19 +10,21 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.controlled import open_channel
 from tests.ports import free_ports
+from tests.unit.reduce.by_hand import joined, served, told
 from tfwave.proto import reduce_pb2_grpc
 from tfwave.proto.reduce_pb2 import End, Form, Hello, Order, Report
+from tfwave.reduce.arrivals import call
 from tfwave.reduce.coordinator import Inbox, coordinate
 from tfwave.reduce.line import Line
+from tfwave.reduce.link import Link
 from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
 from tfwave.reduce.peer import Peer
+from tfwave.reduce.seat import Seat
 from tfwave.reduce.service import Coordinator
 
 GRPC: Any = grpc
-STUBS: Any = reduce_pb2_grpc
 LIMIT = 60
 CLOSED = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 """A thread of gRPC may say that its channel is closed."""
@@ -116,47 +118,49 @@ def test_who_is_the_first_to_begin_the_next_training_waits_for_its_coordinator()
 
 
 def test_who_comes_when_a_coordinator_ends_is_not_kept_waiting() -> None:
-    with Coordinator() as coordinator, open_channel(coordinator.address) as channel:
+    with Coordinator() as coordinator:
         coordinator._service.close()
-        hello = Report(hello=Hello(workers=1, address="127.0.0.1:1", **LIMITS))
-        orders = list(STUBS.ReduceStub(channel).Join(iter([hello]), timeout=LIMIT))
+        with joined(coordinator.address) as (answers, link):
+            orders = list(told(answers, link))
     assert not any(order.HasField("end") and order.end.reason for order in orders)
 
 
 class Passing(reduce_pb2_grpc.ReduceServicer):
-    """Some calls end before any order, when a report has followed the hello."""
+    """Some calls end before any order."""
 
     def __init__(self, calls: int, code: Any) -> None:
         self._calls, self._code = calls, code
         self.firsts: list[Report] = []
+        self.links: list[Link] = []
 
-    def Join(self, request_iterator: Iterator[Any], context: Any) -> Iterator[Order]:
-        self.firsts.append(next(request_iterator))
+    def Join(self, request: Report, context: Any) -> Iterator[Order]:
+        self.firsts.append(request)
         if len(self.firsts) <= self._calls:
-            if len(self.firsts) == 1:
-                next(request_iterator)
             if self._code is not None:
                 context.abort(self._code, "passing")
             return
+        link = Link(call(request.hello.address, request.hello.key, LIMIT), LIMIT)
+        self.links.append(link)
+        link.send(b"")
         yield Order(end=End(reason="heard"))
+        link.finish()
 
 
 @contextmanager
 def called(service: Passing, seconds: float) -> Generator[tuple[Line, "queue.SimpleQueue[str]"]]:
     """A line to it, and why it is lost."""
-    server: Any = GRPC.server(ThreadPoolExecutor(2))
-    STUBS.add_ReduceServicer_to_server(service, server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    server.start()
     lost: queue.SimpleQueue[str] = queue.SimpleQueue()
-    line = Line(address, None, lambda _: None, lost.put)
-    try:
-        line.open(lambda order: lost.put(order.end.reason), Report(hello=Hello(rank=7)), seconds)
-        line.say(Report(held=1))
-        yield line, lost
-    finally:
-        line.close()
-        server.stop(None).wait()
+    seat = Seat("127.0.0.1", LIMIT)
+    with served(service) as address:
+        line = Line(Options(0, 1, address, patience=seconds), seat, lambda _: None, lost.put)
+        try:
+            hello = Hello(rank=7, address=seat.address)
+            line.open(lambda order: lost.put(order.end.reason), Report(hello=hello))
+            line.say(Report(held=1))
+            yield line, lost
+        finally:
+            line.close()
+            seat.close()
 
 
 @pytest.mark.parametrize("code", [GRPC.StatusCode.UNAVAILABLE, GRPC.StatusCode.CANCELLED, None])
@@ -166,6 +170,8 @@ def test_a_call_that_ends_without_an_order_is_made_again_with_the_same_hello(cod
         assert lost.get(timeout=LIMIT) == "heard"
         assert "has ended" in lost.get(timeout=LIMIT)
     assert [first.hello.rank for first in service.firsts] == [7, 7, 7]
+    assert len({first.hello.key for first in service.firsts}) == 3
+    assert [Report.FromString(said) for said in service.links[0]] == [Report(held=1)]
 
 
 @CLOSED

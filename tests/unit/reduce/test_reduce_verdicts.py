@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.controlled import open_channel
-from tfwave.proto import reduce_pb2_grpc
+from tests.unit.reduce.by_hand import joined, refusal, told
 from tfwave.proto.reduce_pb2 import Hello, Order, Report
 from tfwave.reduce.coordinator import WARM_UP, Inbox, Session, Stopped, coordinate
 from tfwave.reduce.peer import Peer
 from tfwave.reduce.service import Coordinator
 
-STUBS: Any = reduce_pb2_grpc
 LIMIT = 60
 LIMITS = {"deadline_seconds": LIMIT, "patience_seconds": LIMIT}
 
@@ -234,16 +232,16 @@ def test_who_left_before_all_came_sets_no_terms() -> None:
 
 
 def test_a_member_that_says_hello_twice_is_one_member() -> None:
-    hello = Hello(rank=0, workers=1, address="127.0.0.1:1", **LIMITS)
-    reports = [Report(hello=hello), Report(hello=hello, has_state=True, drained=True)]
-    with Coordinator() as coordinator, open_channel(coordinator.address) as channel:
-        orders = STUBS.ReduceStub(channel).Join(iter(reports), timeout=LIMIT)
-        assert [order.WhichOneof("kind") for order in orders] == ["welcome", "form", "end"]
+    with Coordinator() as coordinator, joined(coordinator.address) as (orders, link):
+        again = Report(hello=Hello(rank=1, workers=1), has_state=True, drained=True)
+        link.send(again.SerializeToString())
+        kinds = [order.WhichOneof("kind") for order in told(orders, link)]
+    assert kinds == ["welcome", "form", "end"]
 
 
 def test_a_member_that_says_nothing_is_none() -> None:
-    with Coordinator() as coordinator, open_channel(coordinator.address) as channel:
-        assert list(STUBS.ReduceStub(channel).Join(iter(()), timeout=LIMIT)) == []
+    with Coordinator() as coordinator:
+        assert "deadline and patience must be seconds" in refusal(coordinator.address, Hello())
 
 
 def test_who_says_its_steps_take_days_is_waited_for_as_long_as_there_is_patience() -> None:

@@ -1,0 +1,31 @@
+"""Arrays whose memory is used again: new memory is first filled with zeros by the system, while the wire waits."""
+
+import ctypes
+import weakref
+from typing import Any
+
+import numpy as np
+
+from tfwave.reduce.held import Vector
+
+MOST_SPARE = 2
+"""A member in step has one sum that is applied, and one that comes."""
+
+
+class Spare:
+    """Arrays of one length, whose memory comes back when neither they nor views of them are left."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._memory: list[Any] = []
+
+    def like(self, values: Vector) -> Vector:
+        """An array as `values`, which must be as long each time, with any values."""
+        memory: Any = self._memory.pop() if self._memory else np.empty(values.nbytes, np.uint8)
+        lent: Any = (ctypes.c_uint8 * values.nbytes).from_buffer(memory)  # all views hold it
+        weakref.finalize(lent, self._take_back, memory).atexit = False
+        return np.frombuffer(lent, values.dtype)
+
+    def _take_back(self, memory: Any) -> None:
+        if len(self._memory) < MOST_SPARE:
+            self._memory.append(memory)
