@@ -40,6 +40,7 @@ def told(orders: Any, link: Link) -> Iterator[Order]:
         if order is None:
             return
         yield order
+    yield from orders
 
 
 def refusal(address: str, hello: Hello) -> str:

@@ -235,8 +235,9 @@ def test_a_member_that_says_hello_twice_is_one_member() -> None:
     with Coordinator() as coordinator, joined(coordinator.address) as (orders, link):
         again = Report(hello=Hello(rank=1, workers=1), has_state=True, drained=True)
         link.send(again.SerializeToString())
-        kinds = [order.WhichOneof("kind") for order in told(orders, link)]
-    assert kinds == ["welcome", "form", "end"]
+        heard = list(told(orders, link))
+    assert [order.WhichOneof("kind") for order in heard] == ["welcome", "form", "end"]
+    assert not heard[-1].end.reason
 
 
 def test_a_member_that_says_nothing_is_none() -> None:
