@@ -126,8 +126,9 @@ class Line:
     def _orders_of(self, call: Any, key: bytes) -> Iterator[Order]:
         """All, in the coordinator's order: where the link brings nothing, the call brings the next."""
         call.add_callback(self._seat.wake)
+        seconds = self._options.patience + self._options.deadline  # the coordinator gives up before
         try:
-            came = self._seat.take(key, self._options.patience, lambda: not call.is_active())
+            came = self._seat.take(key, seconds, lambda: not call.is_active())
         except TimeoutError:
             yield from call  # which says why
             return

@@ -3,7 +3,8 @@
 import itertools
 import queue
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
@@ -40,6 +41,7 @@ CHANNEL_OPTIONS = (
 )
 """Either end notices within a minute that the other's machine is gone."""
 
+_AGAIN_SECONDS = 0.2
 _CALLS = 2 * MOST_WORKERS
 """A member's, and one to where groups meet."""
 
@@ -140,7 +142,7 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
         if fault:
             context.abort(_GRPC.StatusCode.INVALID_ARGUMENT, fault)
         try:
-            link = Link(call(hello.address, hello.key, hello.deadline_seconds), hello.deadline_seconds)
+            link = _call_back(hello, context.is_active)
         except OSError as err:
             why = f"the coordinator cannot reach worker {hello.rank} at {hello.address} ({err})"
             context.abort(_GRPC.StatusCode.FAILED_PRECONDITION, f"{why}: is that the worker's own address?")
@@ -185,6 +187,23 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
             self._inbox.put((peer, report))
         self._inbox.put((peer, None))
         peer.orders.put(None)
+
+
+def _call_back(hello: reduce_pb2.Hello, is_there: Callable[[], bool]) -> Link:
+    """The link to a member; a name of the network may not resolve yet when its process starts.
+
+    Raises:
+        OSError: it could not be made before the deadline, or the member is not there any more.
+    """
+    seconds = hello.deadline_seconds
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return Link(call(hello.address, hello.key, seconds), seconds)
+        except OSError:
+            if time.monotonic() >= end or not is_there():
+                raise
+        time.sleep(_AGAIN_SECONDS)
 
 
 def fault_of(hello: reduce_pb2.Hello) -> str | None:

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.controlled import open_channel
 from tests.ports import free_ports, tcp_pair
-from tests.unit.reduce.by_hand import KEY, LIMIT, joined, refusal, served, told
+from tests.unit.reduce.by_hand import KEY, LIMIT, STUBS, joined, refusal, served, told
 from tfwave.errors import EnforcerError
 from tfwave.proto import reduce_pb2_grpc
 from tfwave.proto.reduce_pb2 import End, Form, Go, Halt, Hello, Order, Report, Verdict
+from tfwave.reduce import service
 from tfwave.reduce.arrivals import call
 from tfwave.reduce.line import Line
 from tfwave.reduce.link import MOST_BYTES, Link
@@ -137,11 +139,37 @@ def test_keys_go_by_the_call_alone() -> None:
 
 def test_a_worker_that_the_coordinator_cannot_reach_is_told_so() -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    hello = Hello(rank=3, workers=4, address=address, key=KEY, deadline_seconds=LIMIT, patience_seconds=LIMIT)
+    hello = Hello(rank=3, workers=4, address=address, key=KEY, deadline_seconds=0.5, patience_seconds=LIMIT)
     with Coordinator() as coordinator:
         said = refusal(coordinator.address, hello)
     assert f"cannot reach worker 3 at {address}" in said
     assert "own address" in said
+
+
+def test_a_worker_whose_name_does_not_resolve_yet_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def resolved_late(address: str, key: bytes, seconds: float) -> socket.socket:
+        tries.append(address)
+        if len(tries) < 3:
+            raise socket.gaierror("Name or service not known")
+        return call(address, key, seconds)
+
+    monkeypatch.setattr(service, "call", resolved_late)
+    with Coordinator() as coordinator, joined(coordinator.address) as (orders, _):
+        assert next(orders).HasField("welcome")
+    assert len(tries) == 3
+
+
+def test_who_leaves_before_it_is_called_back_is_not_called_for_long() -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    hello = Hello(workers=1, address=address, key=KEY, deadline_seconds=1e5, patience_seconds=LIMIT)
+    with Coordinator() as coordinator, open_channel(coordinator.address) as channel:
+        left = STUBS.ReduceStub(channel).Join(Report(hello=hello))
+        time.sleep(0.5)
+        left.cancel()
+        begin = time.monotonic()
+    assert time.monotonic() - begin < service.LAST_WORDS_SECONDS
 
 
 def test_a_member_without_a_key_is_of_another_version() -> None:
