@@ -15,6 +15,7 @@ from tfwave.proto.reduce_pb2 import Order, Report
 from tfwave.reduce.arrivals import KEY_BYTES
 from tfwave.reduce.link import Link
 from tfwave.reduce.options import Options
+from tfwave.reduce.outbox import in_order
 from tfwave.reduce.seat import Seat
 from tfwave.reduce.service import CHANNEL_OPTIONS
 from tfwave.runtime.control.client import open_channel
@@ -124,7 +125,7 @@ class Line:
         return came
 
     def _orders_of(self, call: Any, key: bytes) -> Iterator[Order]:
-        """All, in the coordinator's order: where the link brings nothing, the call brings the next."""
+        """All, from when the coordinator has called back."""
         call.add_callback(self._seat.wake)
         seconds = self._options.patience + self._options.deadline  # the coordinator gives up before
         try:
@@ -134,12 +135,7 @@ class Line:
             return
         link = Link(came, self._options.deadline)
         self._begin(link)
-        for message in link:
-            order = Order.FromString(message) if message else next(call, None)
-            if order is None:
-                return
-            yield order
-        yield from call
+        yield from in_order(call, link)
 
     def _begin(self, link: Link) -> None:
         with self._lock:

@@ -1,6 +1,7 @@
 """A coordinator's orders to one member: those with secrets by its call, the others by its link."""
 
 import queue
+from collections.abc import Iterator
 
 from tfwave.proto.reduce_pb2 import Order
 from tfwave.reduce.link import Link
@@ -25,3 +26,13 @@ class Outbox(queue.SimpleQueue[Order | None]):
             super().put(item, block, timeout)
         else:
             self._link.send(item.SerializeToString())
+
+
+def in_order(call: Iterator[Order], link: Link) -> Iterator[Order]:
+    """What comes out of an outbox at the member's end, until its call ends."""
+    for message in link:
+        order = Order.FromString(message) if message else next(call, None)
+        if order is None:
+            return
+        yield order
+    yield from call

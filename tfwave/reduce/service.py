@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -149,10 +150,7 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
             raise
         peer = Peer(next(self._numbers), hello, Outbox(link))
 
-        def ended() -> None:
-            self._inbox.put((peer, None))
-            peer.orders.put(None)
-
+        ended = partial(self._lose, peer)
         self._inbox.put((peer, request))
         if self._closed:  # perhaps too late for `close` to see
             peer.orders.put(None)
@@ -185,6 +183,10 @@ class _Service(reduce_pb2_grpc.ReduceServicer):
                 break
             report.ClearField("hello")  # it has been said
             self._inbox.put((peer, report))
+        self._lose(peer)
+
+    def _lose(self, peer: Peer) -> None:
+        """Its call or its link has ended."""
         self._inbox.put((peer, None))
         peer.orders.put(None)
 

@@ -1,6 +1,6 @@
 """A member that a test plays, to a real coordinator, or a coordinator that it plays."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +10,7 @@ import pytest
 
 from tests.controlled import open_channel
 from tfwave.proto import reduce_pb2_grpc
-from tfwave.proto.reduce_pb2 import Hello, Order, Report
+from tfwave.proto.reduce_pb2 import Hello, Report
 from tfwave.reduce.arrivals import KEY_BYTES, Arrivals
 from tfwave.reduce.link import Link
 
@@ -31,16 +31,6 @@ def joined(address: str, **hello: Any) -> Generator[tuple[Any, Link]]:
         yield orders, link
         link.stop()
     arrivals.close()
-
-
-def told(orders: Any, link: Link) -> Iterator[Order]:
-    """All that the coordinator says, in its order."""
-    for message in link:
-        order = Order.FromString(message) if message else next(orders, None)
-        if order is None:
-            return
-        yield order
-    yield from orders
 
 
 def refusal(address: str, hello: Hello) -> str:

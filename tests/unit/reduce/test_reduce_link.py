@@ -13,7 +13,7 @@ import pytest
 
 from tests.controlled import open_channel
 from tests.ports import free_ports, tcp_pair
-from tests.unit.reduce.by_hand import KEY, LIMIT, STUBS, joined, refusal, served, told
+from tests.unit.reduce.by_hand import KEY, LIMIT, STUBS, joined, refusal, served
 from tfwave.errors import EnforcerError
 from tfwave.proto import reduce_pb2_grpc
 from tfwave.proto.reduce_pb2 import End, Form, Go, Halt, Hello, Order, Report, Verdict
@@ -23,6 +23,7 @@ from tfwave.reduce.line import Line
 from tfwave.reduce.link import MOST_BYTES, Link
 from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
+from tfwave.reduce.outbox import in_order
 from tfwave.reduce.seat import Seat
 from tfwave.reduce.service import Coordinator
 
@@ -203,6 +204,6 @@ def test_whose_link_breaks_is_out_and_the_others_go_on(broken: Callable[[Link], 
 def test_the_last_words_come_by_a_line_that_ends() -> None:
     with Coordinator() as coordinator, joined(coordinator.address) as (orders, link):
         link.send(Report(has_state=True, drained=True).SerializeToString())
-        kinds = [order.WhichOneof("kind") for order in told(orders, link)]
+        kinds = [order.WhichOneof("kind") for order in in_order(orders, link)]
         assert kinds == ["welcome", "form", "end"]
         assert next(orders, None) is None

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from tests.ports import free_ports
-from tests.unit.reduce.by_hand import joined, served, told
+from tests.unit.reduce.by_hand import joined, served
 from tfwave.proto import reduce_pb2_grpc
 from tfwave.proto.reduce_pb2 import End, Form, Hello, Order, Report
 from tfwave.reduce.arrivals import call
@@ -20,6 +20,7 @@ from tfwave.reduce.line import Line
 from tfwave.reduce.link import Link
 from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
+from tfwave.reduce.outbox import in_order
 from tfwave.reduce.peer import Peer
 from tfwave.reduce.seat import Seat
 from tfwave.reduce.service import Coordinator
@@ -121,7 +122,7 @@ def test_who_comes_when_a_coordinator_ends_is_not_kept_waiting() -> None:
     with Coordinator() as coordinator:
         coordinator._service.close()
         with joined(coordinator.address) as (answers, link):
-            orders = list(told(answers, link))
+            orders = list(in_order(answers, link))
     assert not any(order.HasField("end") and order.end.reason for order in orders)
 
 

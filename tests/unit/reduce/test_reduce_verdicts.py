@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.reduce.by_hand import joined, refusal, told
+from tests.unit.reduce.by_hand import joined, refusal
 from tfwave.proto.reduce_pb2 import Hello, Order, Report
 from tfwave.reduce.coordinator import WARM_UP, Inbox, Session, Stopped, coordinate
+from tfwave.reduce.outbox import in_order
 from tfwave.reduce.peer import Peer
 from tfwave.reduce.service import Coordinator
 
@@ -235,7 +236,7 @@ def test_a_member_that_says_hello_twice_is_one_member() -> None:
     with Coordinator() as coordinator, joined(coordinator.address) as (orders, link):
         again = Report(hello=Hello(rank=1, workers=1), has_state=True, drained=True)
         link.send(again.SerializeToString())
-        heard = list(told(orders, link))
+        heard = list(in_order(orders, link))
     assert [order.WhichOneof("kind") for order in heard] == ["welcome", "form", "end"]
     assert not heard[-1].end.reason
 
