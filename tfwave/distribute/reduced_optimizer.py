@@ -2,8 +2,8 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +12,7 @@ import numpy as np
 
 from tfwave.distribute.other_groups import OtherGroups
 from tfwave.errors import EnforcerError
+from tfwave.reduce.growing import buckets_of, slices_of
 from tfwave.reduce.member import Member
 from tfwave.reduce.options import Options
 from tfwave.reduce.place import Place
@@ -77,7 +78,15 @@ class ReducedOptimizer:
         optimizer.build(variables)  # nothing, if it is
         self._optimizer = optimizer
         self._trained = list(variables)
-        self._size = sum(map(size_of, self._trained))
+        sizes = list(map(size_of, self._trained))
+        self._size = sum(sizes)
+        self.buckets = (
+            buckets_of(sizes, np.dtype(self._dtype).itemsize)
+            if options.probes == "all"
+            else [range(len(sizes))]
+        )
+        """Of the variables: whose gradients are handed over together, while others are computed."""
+        self._slices = slices_of(self.buckets, sizes)
         self._state_variables = list({id(each): each for each in (*state, *variables)}.values())
         self._kinds = [Kind.DENSE] * len(self._trained)
         self._seam = "apply" if hasattr(optimizer, "apply") else "apply_gradients"
@@ -130,7 +139,7 @@ class ReducedOptimizer:
             EnforcerError: this member is out, or the coordinator is gone; or no gradient came to the optimizer.
         """
         self._member.hurry(hurried=False)
-        with told(lambda: self._member.failure), self._interrupts.heard():
+        with told(lambda: self._member.failure), self._interrupts.heard(), self._whole():
             result = function(*args, **kwargs)
         if not self._has_applied:
             raise EnforcerError(
@@ -166,7 +175,7 @@ class ReducedOptimizer:
         self.check_rate()
         apply: Callable[..., None] | None = None
         for update in self._member.drain(self._state):
-            apply = apply or function_of_rows(self._trained, self._kinds, self._apply_plainly, self._moves)
+            apply = apply or function_of_rows(self._trained, self._kinds, self._apply_plainly, self.moves)
             apply(*self._rows([update]))
         if self._others:
             self._others.end(self._member.handed, self._member.left)
@@ -195,7 +204,16 @@ class ReducedOptimizer:
     def _make_member(self, options: Options, layout: str) -> Member:
         record = None if self._report is None else self._report.record
         visit = self._others and self._others.meeting.visit
-        return Member(options, self._size, self._dtype, layout, record, visit)
+        return Member(options, self._size, self._dtype, layout, record, visit, self._slices)
+
+    @contextmanager
+    def _whole(self) -> Generator[None]:
+        """Take back what a step that fails has handed over of a gradient."""
+        try:
+            yield
+        except BaseException:
+            self._member.abandon()
+            raise
 
     def _variables(self) -> list[Any]:
         return [*self._state_variables, *_variables_of(self._optimizer)]
@@ -230,7 +248,7 @@ class ReducedOptimizer:
             self._check(trainable_variables)
         self._has_applied = True  # or will, where the step does so at times
         self._kinds = list(map(Kind.of, grads))
-        apply_exchanged(grads, self._trained, self._exchange, self._apply_plainly, self._moves)
+        apply_exchanged(grads, self._trained, self, self._apply_plainly)
 
     def _finalize_later(self, var_list: Any) -> None:
         """In the place of Keras's `finalize_variable_values`, which `fit` calls before `on_train_end`."""
@@ -251,12 +269,19 @@ class ReducedOptimizer:
             self._plain(zip(grads, self._trained, strict=True))
 
     @property
-    def _moves(self) -> bool:
-        """Whether a row may be what weights move by, and no gradient."""
+    def moves(self) -> bool:
+        """As in `Exchange`."""
         return self._others is not None
 
-    def _exchange(self, flat: Any) -> Any:
-        return self._rows(self._member.exchange(np.array(flat)))
+    def put(self, piece: Any, number: Any) -> Any:
+        """As in `Exchange`."""
+        self._member.put(piece)
+        return number + 1
+
+    def collect(self, number: Any) -> tuple[Any, ...]:
+        """As in `Exchange`."""
+        del number
+        return self._rows(self._member.collect())
 
     def _rows(self, updates: Sequence[Update]) -> tuple[Any, ...]:
         """Of each sum of gradients the mean over its ring, and of what others did what weights move by, in a row.
@@ -266,7 +291,7 @@ class ReducedOptimizer:
         rows = np.empty((len(updates), self._size), self._dtype)
         for update, row in zip(updates, rows, strict=True):
             self._fill(row, update)
-        return (rows, np.array([update.of_others for update in updates], bool)) if self._moves else (rows,)
+        return (rows, np.array([update.of_others for update in updates], bool)) if self.moves else (rows,)
 
     def _fill(self, row: Any, update: Update) -> None:
         if self._others and update.of_others:

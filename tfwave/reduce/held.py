@@ -40,6 +40,12 @@ class Held:
         """The reduce came to nothing."""
         self.waiting, self.lent = self.lent + self.waiting, []
 
+    def retract(self, gradient: Vector) -> None:
+        """One is not to be had after all."""
+        self.waiting, self.lent = (
+            [one for one in some if one[0] is not gradient] for some in (self.waiting, self.lent)
+        )
+
     def settle(self) -> None:
         """The reduce stands."""
         self.lent = []

@@ -2,25 +2,26 @@
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from tfwave.errors import EnforcerError
-from tfwave.proto.reduce_pb2 import Give, Go, Hello, Order, Report, Verdict, Welcome
+from tfwave.proto.reduce_pb2 import Give, Go, Order, Report, Verdict, Welcome
 from tfwave.reduce.coordinator import LOOKS
 from tfwave.reduce.deputy import Deputy, Visit
 from tfwave.reduce.donor import Donor
+from tfwave.reduce.giving import Giving
 from tfwave.reduce.held import Held, Vector
 from tfwave.reduce.line import Line
 from tfwave.reduce.options import Options
 from tfwave.reduce.record import ReduceRecord
 from tfwave.reduce.seat import Seat
 from tfwave.reduce.state import receive_state
-from tfwave.reduce.update import ReduceFigures, Update, most_sums
+from tfwave.reduce.sums import Sums
+from tfwave.reduce.update import ReduceFigures, Update
 
 _STARTS = 2.0
 """Workers are waited for as long as there is patience, and so are the weights."""
@@ -40,6 +41,7 @@ class Member:
         layout: str = "",
         record: ReduceRecord | None = None,
         visit: Visit | None = None,
+        buckets: Sequence[slice] = (slice(None),),
     ) -> None:
         """Connect.
 
@@ -50,37 +52,32 @@ class Member:
             layout: a print of what else must be the same on all members.
             record: notes each reduce that counts, with what all members gave; None: they are not asked for.
             visit: tells other groups what this one did, and gives what they did; None: there are none.
+            buckets: slices of a gradient that `put` takes, in that order; the same on all members.
 
         Raises:
             EnforcerError: no port is free, or the coordinator's address or a credential is not as it should be.
         """
         self._options, self._record = options, record
-        self._size, self._dtype = size, np.dtype(dtype)
-        self._most_sums = most_sums(size * self._dtype.itemsize)
+        self._sums = Sums(size * np.dtype(dtype).itemsize)
         self._changed = threading.Condition()
         self._held = Held(options.local, options.staleness)
-        self._updates: deque[Update] = deque()
+        self._giving = Giving(self._held, size, dtype, buckets, options.deadline / 2)
         self._donor = Donor(options.deadline)
         self._state: bytes | None = None
-        self._handed = 0
         self._drained = self._has_state = self._ended = self._told_full = self._hurried = False
         self._failure = ""
         self._ahead = 0 if options.probes == "all" else 1
         self._resumed: float | None = None
-        self._sum: Vector | None = None
-        self._version = self._attempt = 0
-        self._done = False
+        self._attempt, self._done, self._bringer = 0, False, 0  # of the last reduce, as in `Report` and `Go`
         self._deputy = None if visit is None else Deputy(visit, self._come_back, self._lost)
-        self._bringer = 0  # of the last reduce, as in `Go`
         self.figures = ReduceFigures()
         try:
             self._seat = Seat(options.host, options.deadline)
         except OSError as err:
-            raise EnforcerError(
-                f"'{options.host}' is no address of this machine ({err}): give another"
-            ) from err
+            why = f"'{options.host}' is no address of this machine ({err}): give another"
+            raise EnforcerError(why) from err
         self._line = Line(options, self._seat, self._notice, self._lost)
-        self._layout = f"{size} {self._dtype} {options.local} {options.staleness} {layout}"
+        self._layout = f"{size} {np.dtype(dtype)} {options.local} {options.staleness} {len(buckets)} {layout}"
 
     def join(self, state: bytes) -> bytes | None:
         """Become a member. Blocks until all workers are there and the weights have come.
@@ -95,7 +92,8 @@ class Member:
             EnforcerError: the coordinator is not there, refuses or ends; or nobody brings the state.
         """
         self._donor.offer = state
-        self._line.open(self._work, Report(hello=self._hello()))
+        hello = self._options.hello(self._seat.address, self._layout, ticks=self._record is not None)
+        self._line.open(self._work, Report(hello=hello))
         threading.Thread(target=self._keep_in_touch, name="tfwave-reduce-touch", daemon=True).start()
         with self._changed:
             limit = _STARTS * self._options.patience
@@ -106,20 +104,41 @@ class Member:
         return came
 
     def exchange(self, gradient: Vector) -> list[Update]:
-        """Hand a gradient over, and take the sums that have come, oldest first; each is to be applied once.
+        """Hand a gradient over, and `collect`. The array must not change afterwards."""
+        with self._changed:
+            self._held.waiting.append((gradient, self._sums.handed))
+            self._report(step_seconds=self._step_seconds())
+        return self.collect()
+
+    def put(self, piece: Vector) -> None:
+        """Hand over the next bucket of a gradient, by a copy; after the last one, `collect`.
+
+        With "all" a reduce goes when all members have begun to, and sums what is there.
+        """
+        with self._changed:
+            is_due = self._giving.hand(self._sums.handed, early=self._options.probes == "all")
+            is_last = self._giving.is_last_next
+            if is_due or is_last:  # before the sum, whose verdict tells others of the step
+                self._report(step_seconds=self._step_seconds() if is_last else 0.0)
+            self._giving.put(piece)
+
+    def abandon(self) -> None:
+        """Take a gradient back of which buckets were put, and the last will not be."""
+        with self._changed:
+            if self._giving.abandon():
+                self._report()
+
+    def collect(self) -> list[Update]:
+        """The sums that have come, oldest first; each is to be applied once.
 
         Waits while this member holds as many gradients as it may, with "all" until its own one is in a sum; not
-        after `hurry`. The array must not change afterwards.
+        after `hurry`.
 
         Raises:
             EnforcerError: this member is out, or the coordinator is gone.
         """
         with self._changed:
-            now = time.monotonic()
-            seconds = 0.0 if self._resumed is None else now - self._resumed
-            self._held.waiting.append((gradient, self._handed))
             updates = self._take()  # no reduce goes that a full member waits for
-            self._report(step_seconds=seconds)
             self._changed.wait_for(lambda: self._ended or self._hurried or self._may_go_on())
             self._check()
             updates += self._take()
@@ -135,15 +154,15 @@ class Member:
     def serve(self, snapshot: Callable[[], bytes]) -> None:
         """Give the state to members that came late. Call it when all sums that were taken are applied."""
         with self._changed:
-            wanted = self._donor.due(self._handed)
+            wanted = self._donor.due(self._sums.handed)
         if wanted:
-            self._donor.bring(wanted, self._handed, snapshot())
+            self._donor.bring(wanted, self._sums.handed, snapshot())
 
     @property
     def handed(self) -> int:
         """The number of the last sum that was taken."""
         with self._changed:
-            return self._handed
+            return self._sums.handed
 
     @property
     def left(self) -> int:
@@ -155,13 +174,13 @@ class Member:
         """Whether it is this member that should tell other groups now what its own did, with all sums it took."""
         with self._changed:
             is_first = self._seat.index == 0
-            return is_first and self._deputy is not None and self._deputy.is_due(self._handed)
+            return is_first and self._deputy is not None and self._deputy.is_due(self._sums.handed)
 
     def meet(self, own: Vector) -> None:
         """Tell other groups what this one did, when `is_to_meet`; what they did comes as an update."""
         with self._changed:
             if self._deputy is not None:
-                self._deputy.go(self._handed, own)
+                self._deputy.go(self._sums.handed, own)
 
     def drain(self, snapshot: Callable[[], bytes]) -> Iterator[Update]:
         """Say that no gradient follows, and give the sums that still come until no member has any.
@@ -176,7 +195,7 @@ class Member:
             self._report()
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ended or self._updates or self._donor.is_asked)
+                self._changed.wait_for(lambda: self._ended or bool(self._sums) or self._donor.is_asked)
                 updates, over = self._take(), self._ended
             yield from updates
             self.serve(snapshot)
@@ -203,18 +222,8 @@ class Member:
     ) -> None:
         self.close()
 
-    def _hello(self) -> Hello:
-        options = self._options
-        return Hello(
-            rank=options.rank,
-            workers=options.workers,
-            address=self._seat.address,
-            layout=self._layout,
-            probes=0 if options.probes == "all" else options.probes,
-            deadline_seconds=options.deadline,
-            patience_seconds=options.patience,
-            ticks=self._record is not None,
-        )
+    def _step_seconds(self) -> float:
+        return 0.0 if self._resumed is None else time.monotonic() - self._resumed
 
     def _may_go_on(self) -> bool:
         if self._ahead == 0:
@@ -222,19 +231,16 @@ class Member:
         return len(self._held.waiting) < self._ahead
 
     def _take(self) -> list[Update]:
-        updates = list(self._updates)
-        self._updates.clear()
+        updates = self._sums.take()
         if updates:
-            self._handed = updates[-1].version
             self._donor.offer = None  # it is about to change
             self._tell_room()
         return updates
 
     def _is_full(self) -> bool:
         """Whether it may keep no more; who waits for the weights may as long as their giver has room."""
-        kept = len(self._updates) + (self._sum is not None)
-        is_late = self._deputy is not None and self._deputy.is_late(self._version)
-        return self._has_state and (is_late or kept >= self._most_sums)
+        is_late = self._deputy is not None and self._deputy.is_late(self._sums.version)
+        return self._has_state and (is_late or self._sums.are_most)
 
     def _tell_room(self) -> None:
         if self._told_full and not self._is_full():
@@ -267,6 +273,7 @@ class Member:
 
     def _notice(self, order: Order) -> None:
         self._seat.hear(order.WhichOneof("kind"))
+        self._giving.wake()
 
     def _lost(self, reason: str) -> None:
         with self._changed:
@@ -274,6 +281,7 @@ class Member:
                 self._ended, self._failure = True, reason
             self._changed.notify_all()
         self._seat.leave()
+        self._giving.wake()
 
     def _come_back(self) -> None:
         with self._changed:
@@ -328,27 +336,28 @@ class Member:
             self._lost(f"the weights did not come ({err}): start this worker again")
             return
         with self._changed:
-            self._handed, self._state, self._has_state = version, state, True
+            self._state, self._has_state = state, True
             # Others may wait for it, as the first reduce does.
             self._donor.offer = state if version == 0 else None
-            while self._updates and self._updates[0].version <= version:
-                self._updates.popleft()
+            self._sums.go_on_from(version)
             self._report()
             self._changed.notify_all()
 
     def _reduce(self, go: Go) -> None:
         with self._changed:
             self._bringer = go.bringer
-            given = self._brought() if go.bringer else self._held.take(go.version)
+            if go.bringer:
+                values, buckets = self._giving.whole(self._brought())
+            else:
+                values, buckets = self._giving.take(go.version, self._seat.is_broken)
             self.figures.dropped = self._held.dropped
             self._changed.notify_all()
-        values = (
-            np.full(self._size, -0.0, self._dtype) if given is None else given
-        )  # a sum's bits stay with any
-        total = self._seat.sum(values)
+        total = self._seat.sum(values, buckets)
         with self._changed:
-            self._attempt, self._version, self._sum = go.attempt, go.version, total
-            self._done = total is not None
+            if total is None:
+                self._giving.come_to_nothing()
+            self._sums.note(go.version, total)
+            self._attempt, self._done = go.attempt, total is not None
             self._report()
 
     def _brought(self) -> Vector | None:
@@ -361,32 +370,23 @@ class Member:
 
     def _settle(self, verdict: Verdict) -> None:
         with self._changed:
+            of_others = self._bringer > 0
             if not verdict.commit:
                 self._held.give_back()
                 self.figures.broken += 1
-            elif self._sum is not None:
-                of_others = self._bringer > 0
+            if self._sums.settle(self._seat.members, commit=verdict.commit, of_others=of_others):
                 if of_others:
                     self._note_meeting()
                 else:
                     self._note_reduce(verdict)
-                self._sum.flags.writeable = False
-                if (
-                    self._version > self._handed
-                ):  # else it is in the state that came, sooner than this verdict
-                    update = Update(self._version, self._sum, self._seat.members, of_others)
-                    self._updates.append(update)
-            self._sum = None
             self._ahead = verdict.ahead
             self._tell_room()
             self._changed.notify_all()
 
     def _note_reduce(self, verdict: Verdict) -> None:
-        self.figures.gave += len(self._held.lent)
-        self.figures.joined += (verdict.joined - self.figures.joined) / (self.figures.reduces + 1)
-        self.figures.reduces += 1
+        self.figures.count(len(self._held.lent), verdict.joined)
         if self._record is not None:
-            self._record.note(self._version, verdict.ticks)
+            self._record.note(self._sums.version, verdict.ticks)
         self._held.settle()
 
     def _note_meeting(self) -> None:

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 from typing import Literal, get_args
 
 from tfwave.errors import EnforcerError
+from tfwave.proto.reduce_pb2 import Hello
 from tfwave.reduce.groups import Groups
 from tfwave.reduce.held import Local
 from tfwave.runtime.control.credentials import Credentials
@@ -67,3 +68,16 @@ class Options:
         for name, seconds in (("deadline", self.deadline), ("patience", self.patience)):
             if not (isinstance(seconds, Real) and 0 < seconds <= LONGEST_SECONDS):
                 raise EnforcerError(f"{name}={seconds!r}: give seconds above 0, at most {LONGEST_SECONDS:g}")
+
+    def hello(self, address: str, layout: str, *, ticks: bool) -> Hello:
+        """The first words of this member, which others call at `address`; see the fields there."""
+        return Hello(
+            rank=self.rank,
+            workers=self.workers,
+            address=address,
+            layout=layout,
+            probes=0 if self.probes == "all" else self.probes,
+            deadline_seconds=self.deadline,
+            patience_seconds=self.patience,
+            ticks=ticks,
+        )

@@ -3,7 +3,7 @@
 import queue
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,31 +41,41 @@ class Ring:
         if right is not None:
             threading.Thread(target=self._send, name="tfwave-ring", daemon=True).start()
 
-    def sum(self, values: Vector) -> Vector:
+    def sum(self, values: Vector, buckets: Iterable[slice] = (slice(None),)) -> Vector:
         """The sum of `values`, a flat array of the same length and type on all members, over them.
 
         Neither array may change afterwards: their last parts may still be on their way.
 
+        Args:
+            values: of this member.
+            buckets: slices that make all of it, the same on all members; each must have its values only when the
+                iterator gives it.
+
         Raises:
-            RingBroken: a neighbour is gone, silent for too long, or `stop` was called.
+            RingBroken: a neighbour is gone, silent for too long, or `stop` was called; or a bucket does not come.
         """
-        if self._left is None:
-            return values.copy()
-        total = self._spare.like(values)
-        n, i = self.members, self.index
-        for piece in _pieces(values, i, n):
-            self._unsent.put(_raw(values[piece]))
+        total = self._spare.flat(values.size, values.dtype)
         try:
-            for step in range(1, 2 * n - 1):  # n - 1 parts to add to, and as many sums
-                for piece in _pieces(values, (i - step) % n, n):
-                    receive(self._left, _raw(total[piece]))
-                    if step < n:
-                        np.add(values[piece], total[piece], out=total[piece])
-                    if step < 2 * n - 2:
-                        self._unsent.put(_raw(total[piece]))
+            for bucket in buckets:
+                self._sum(values[bucket], total[bucket])
         except OSError as err:
             raise RingBroken(str(err)) from err
         return total
+
+    def _sum(self, values: Vector, total: Vector) -> None:
+        if self._left is None:
+            total[:] = values
+            return
+        n, i = self.members, self.index
+        for piece in _pieces(values, i, n):
+            self._unsent.put(_raw(values[piece]))
+        for step in range(1, 2 * n - 1):  # n - 1 parts to add to, and as many sums
+            for piece in _pieces(values, (i - step) % n, n):
+                receive(self._left, _raw(total[piece]))
+                if step < n:
+                    np.add(values[piece], total[piece], out=total[piece])
+                if step < 2 * n - 2:
+                    self._unsent.put(_raw(total[piece]))
 
     def stop(self) -> None:
         """Break what is under way; from any thread."""

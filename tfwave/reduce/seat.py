@@ -1,7 +1,7 @@
 """A member's seat in the ring, which is formed anew whenever somebody comes or goes."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tfwave.proto.reduce_pb2 import Form
 from tfwave.reduce.arrivals import Arrivals, call
@@ -16,8 +16,8 @@ _BREAKING = ("form", "halt", "end")
 class Seat:
     """Forms the ring as it is told, and sums over it.
 
-    The methods are for the thread that carries orders out, but `hear`, `leave`, `take` and `wake`, which are for
-    any.
+    The methods are for the thread that carries orders out, but `hear`, `leave`, `take`, `wake` and `is_broken`,
+    which are for any.
 
     Attributes:
         trouble: why there is no ring, or no sum, if it is this member that knows.
@@ -75,7 +75,7 @@ class Seat:
         try:
             if form.members > 1:
                 right = call(form.next, form.key, self._deadline)
-                left = self._arrivals.take(form.key, self._deadline, self._is_broken)
+                left = self._arrivals.take(form.key, self._deadline, self.is_broken)
         except OSError as err:
             if right is not None:
                 right.close()
@@ -83,12 +83,12 @@ class Seat:
             return
         self._ring = Ring(form.index, form.members, left, right)
 
-    def sum(self, values: Vector) -> Vector | None:
+    def sum(self, values: Vector, buckets: Iterable[slice]) -> Vector | None:
         """As `Ring.sum`; None if there is no ring, or it broke or is about to."""
-        if self._ring is None or self._is_broken():
+        if self._ring is None or self.is_broken():
             return None
         try:
-            return self._ring.sum(values)
+            return self._ring.sum(values, buckets)
         except RingBroken as err:
             self.trouble = str(err)
             return None
@@ -112,5 +112,6 @@ class Seat:
         if self._ring is not None:
             self._ring.close()
 
-    def _is_broken(self) -> bool:
+    def is_broken(self) -> bool:
+        """Whether what is under way has ended, or is about to."""
         return self._left or self._breaks_heard > self._breaks_begun

@@ -9,7 +9,7 @@ import numpy as np
 from tfwave.reduce.held import Vector
 
 MOST_SPARE = 2
-"""A member in step has one sum that is applied, and one that comes."""
+"""A member in step has one sum that is applied, and one that comes, and as many gradients."""
 
 
 class Spare:
@@ -19,12 +19,13 @@ class Spare:
         """Begin with none."""
         self._memory: list[Any] = []
 
-    def like(self, values: Vector) -> Vector:
-        """An array as `values`, which must be as long each time, with any values."""
-        memory: Any = self._memory.pop() if self._memory else np.empty(values.nbytes, np.uint8)
-        lent: Any = (ctypes.c_uint8 * values.nbytes).from_buffer(memory)  # all views hold it
+    def flat(self, size: int, dtype: Any) -> Vector:
+        """One of so many elements, the same number and type each time, with any values."""
+        count = size * np.dtype(dtype).itemsize
+        memory: Any = self._memory.pop() if self._memory else np.empty(count, np.uint8)
+        lent: Any = (ctypes.c_uint8 * count).from_buffer(memory)  # all views hold it
         weakref.finalize(lent, self._take_back, memory).atexit = False
-        return np.frombuffer(lent, values.dtype)
+        return np.frombuffer(lent, dtype)
 
     def _take_back(self, memory: Any) -> None:
         if len(self._memory) < MOST_SPARE:

@@ -51,3 +51,9 @@ class ReduceFigures:
     dropped: int = 0
     joined: float = 0.0
     met: int = 0
+
+    def count(self, gave: int, joined: float) -> None:
+        """One more reduce counted, to which this member gave so many, and this share of the members something."""
+        self.gave += gave
+        self.joined += (joined - self.joined) / (self.reduces + 1)
+        self.reduces += 1

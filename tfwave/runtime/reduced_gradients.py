@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,30 +38,55 @@ _COUNTER = "_u_product_counter"
 """In tf_keras's Nadam: how often an update was traced; each trace keeps the number that it found."""
 
 
+class Exchange(Protocol):
+    """Where gradients go, and what comes back."""
+
+    @property
+    def buckets(self) -> Sequence[range]:
+        """Of the variables: whose gradients go together."""
+        ...
+
+    @property
+    def moves(self) -> bool:
+        """Whether a row may be what weights move by, and no gradient."""
+        ...
+
+    def put(self, piece: Any, number: Any) -> Any:
+        """Take a bucket, a flat array, whose number it gives back: each is put behind the one before."""
+        ...
+
+    def collect(self, number: Any) -> tuple[Any, ...]:
+        """As many rows of all variables as have come, perhaps none; with `moves` also which of them are such.
+
+        Called with the number of the last bucket.
+        """
+        ...
+
+
 def apply_exchanged(
-    grads: Sequence[Any],
-    variables: Sequence[Any],
-    exchange: Callable[[Any], Any],
-    apply: _Apply,
-    moves: bool = False,
+    grads: Sequence[Any], variables: Sequence[Any], exchange: Exchange, apply: _Apply
 ) -> None:
     """Hand gradients to `exchange`, and apply what it gives, one row after the other; also while a graph is traced.
+
+    Each bucket goes when the gradients in it are there, while others are computed.
 
     Args:
         grads: one for each variable, or None.
         variables: of one dtype.
-        exchange: takes a flat array, and gives a tuple: as many rows of that length as have come, perhaps none,
-            and with `moves` also which of them are added to the variables as they are.
+        exchange: called when the graph runs.
         apply: called while the graph is traced.
-        moves: whether there may be such.
     """
     tensorflow: Any = __import__("tensorflow")
     pieces = [_flat(grad, variable) for grad, variable in zip(grads, variables, strict=True)]
-    flat = tensorflow.concat(pieces, 0)
-    kinds = [flat.dtype, tensorflow.bool] if moves else [flat.dtype]
-    given = tensorflow.numpy_function(exchange, [flat], kinds, stateful=True)
+    number = tensorflow.constant(0)
+    for bucket in exchange.buckets:
+        flat = tensorflow.concat([pieces[i] for i in bucket], 0)
+        number = tensorflow.numpy_function(exchange.put, [flat, number], number.dtype, stateful=True)
+    dtype = pieces[0].dtype
+    kinds = [dtype, tensorflow.bool] if exchange.moves else [dtype]
+    given = tensorflow.numpy_function(exchange.collect, [number], kinds, stateful=True)
     rows, *which = tensorflow.nest.flatten(given)  # of one, where functions run eagerly, it is that one
-    rows.set_shape([None, flat.shape[0]])
+    rows.set_shape([None, sum(map(size_of, variables))])
     _apply_rows(rows, which, variables, list(map(Kind.of, grads)), apply)
 
 

@@ -9,6 +9,7 @@ tools/bench/record.py eviction embedding_auc  rows that are evicted, and old one
 tools/bench/record.py drift table_size     memory of a dynamic table, for half an hour, root; large ones: minutes
 tools/bench/record.py reduce               reduces on such links, beside TensorFlow's: minutes, and root
 tools/bench/record.py all_to_all           splits exchanged on such links and loopback: minutes, root, and quiet
+tools/bench/record.py reduced_steps        gradients that are reduced while others are computed: minutes, and root
 tools/bench/record.py reduce_soak          members of reduces that are killed: minutes
 tools/bench/record.py stragglers --missing time to a loss beside stragglers: hours, and a quiet machine
 tools/bench/record.py tick_tock            two waves in a limited pool: an hour, and a quiet machine for throughput
@@ -118,6 +119,11 @@ RECORDS: dict[str, Sequence[list[str]]] = {
         ["embeddings/all_to_all.py", "--ranks", ranks, "--rate", rate]
         for rate in ("1e9", "0")
         for ranks in ("2", "4")
+    ],
+    "reduced_steps": [
+        ["reduces/reduced_steps.py"],
+        ["reduces/reduced_steps.py", "--batch", "256"],
+        ["reduces/reduced_steps.py", "--hosts", "4", "--batch", "128"],
     ],
     "reduce_soak": [["reduces/reduce_soak.py"], ["reduces/reduce_soak.py", "--probes", "all", "--seed", "2"]],
     "stragglers": [

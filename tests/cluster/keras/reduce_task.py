@@ -2,7 +2,7 @@
 
 Prints as JSON what it ended with; `kill` says before which step of which epoch it kills itself. Worker 0 alone
 saves the model after each epoch, to `save`, or loads it from `resume`, to go on with epoch `first`. With
-`loop` it trains by a custom loop, and `tfwave.distribute.reduce`.
+`loop` it trains by a custom loop, and `tfwave.distribute.reduce`. A bucket of gradients has `bucket_bytes` or more.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ import tensorflow as tf
 
 import tfwave.distribute
 import tfwave.keras
+from tfwave.reduce import growing
 
 EPOCHS, BATCH, STEPS = 3, 8, 12
 
@@ -142,6 +143,7 @@ def synchronous(given: dict, workers: int) -> str:
 def main(given: dict) -> None:
     config = json.loads(os.environ["TF_CONFIG"])
     rank, workers = config["task"]["index"], len(config["cluster"]["worker"])
+    growing.LEAST_BYTES = given.get("bucket_bytes", growing.LEAST_BYTES)
     model, found = (train_by_loop if given.get("loop") else train_by_fit)(given, rank)
     said = {
         "rank": rank,

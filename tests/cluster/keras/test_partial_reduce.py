@@ -117,9 +117,10 @@ def test_a_checkpoint_is_resumed_by_another_number_of_workers(lost: Lost) -> Non
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
-def test_all_is_synchronous_training_to_the_bit(policy: str) -> None:
-    results = synchronous(policy=policy)
+@pytest.mark.parametrize(("policy", "bucket_bytes"), [("float32", 64), ("mixed_bfloat16", 1 << 20)])
+def test_all_is_synchronous_training_to_the_bit(policy: str, bucket_bytes: int) -> None:
+    """Also where gradients are reduced in three buckets, the first while others are computed."""
+    results = synchronous(policy=policy, bucket_bytes=bucket_bytes)
     computes = policy.removeprefix("mixed_")
     assert {tuple(result["types"]) for result in results} == {(computes, "float32")}
     assert {values[-1] for result in results if (values := result["history"]["tfwave_joined"])} == {1.0}
@@ -127,7 +128,7 @@ def test_all_is_synchronous_training_to_the_bit(policy: str) -> None:
 
 @pytest.mark.tensorflow
 def test_a_custom_loop_is_synchronous_training_to_the_bit() -> None:
-    synchronous(loop=True)
+    synchronous(loop=True, bucket_bytes=64)
 
 
 def synchronous(**given: Any) -> list[dict[str, Any]]:

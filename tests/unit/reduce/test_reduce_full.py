@@ -159,7 +159,7 @@ def test_a_busy_member_keeps_no_more_than_it_may_and_loses_none() -> None:
                 if rank and step == 6:
                     wait_until_full(member)
                     busy.set()
-                    assert len(member._updates) == MOST
+                    assert len(member._sums._updates) == MOST
             assert busy.wait(LIMIT)
             return total + sum(float(one.values[0]) for one in member.drain(bytes))
 
@@ -169,6 +169,6 @@ def test_a_busy_member_keeps_no_more_than_it_may_and_loses_none() -> None:
 
 def wait_until_full(member: Member) -> None:
     end = time.monotonic() + LIMIT
-    while len(member._updates) < MOST:
+    while len(member._sums._updates) < MOST:
         assert time.monotonic() < end
         time.sleep(0.01)

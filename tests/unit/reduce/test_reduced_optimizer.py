@@ -15,6 +15,7 @@ from tests.ports import free_ports
 from tfwave.distribute.reduced_optimizer import ReducedOptimizer
 from tfwave.errors import EnforcerError
 from tfwave.keras.partial_reduce import PartialReduce
+from tfwave.reduce import growing
 from tfwave.reduce.place import Place
 from tfwave.reduce.service import Coordinator
 from tfwave.reduce.update import Update
@@ -53,9 +54,9 @@ def alone() -> Iterator[Alone]:
     """Has an optimizer reduce, of the only worker, and leave at the end."""
     with ExitStack() as left:
 
-        def make(optimizer: Any, weights: int = 1) -> ReducedOptimizer:
+        def make(optimizer: Any, weights: int = 1, **rules: Any) -> ReducedOptimizer:
             place = Place.given([f"127.0.0.1:{free_ports(1)[0]}"], 0)
-            options = place.options(patience=60.0)
+            options = place.options(patience=60.0, **rules)
             variables = [np.zeros(2, np.float32).view(Weight)] * weights
             reduced = ReducedOptimizer(optimizer, variables, (), place, options)
             left.callback(reduced.close)
@@ -215,3 +216,24 @@ def test_tf_keras_tells_the_callback_of_batches() -> None:
     reduce: Any = PartialReduce(workers=["127.0.0.1:7000"], rank=0)
     assert reduce._implements_train_batch_hooks()
     assert not reduce._implements_test_batch_hooks()
+
+
+def test_a_step_that_fails_has_handed_nothing_over(alone: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it had begun to; the next one begins anew."""
+    monkeypatch.setattr(growing, "LEAST_BYTES", 8)
+    reduced = alone(Optimizer(), weights=2, probes="all")
+    reduced.join()
+    assert reduced.buckets == [range(1, 2), range(1)]
+
+    def step(*values: float) -> tuple[Any, ...]:
+        reduced._has_applied = True
+        for number, value in enumerate(values):
+            reduced.put(np.full(2, value, np.float32), np.int32(number))
+        if len(values) < 2:
+            raise ValueError("no more data")
+        return reduced.collect(np.int32(2))
+
+    with pytest.raises(ValueError, match="no more data"):
+        reduced.run(step, 100.0)
+    (rows,) = reduced.run(step, 1.0, 2.0)
+    assert rows.tolist() == [[2.0, 2.0, 1.0, 1.0]]

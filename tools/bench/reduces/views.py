@@ -19,6 +19,24 @@ VIEWS: dict[str, tuple[View, ...]] = {
             ),
         ),
     ),
+    "reduced_steps": (
+        View(
+            'Steps of a Keras 3 model of dense layers on hosts with `PartialReduce("all")`: gradients reduced in '
+            "buckets while others are computed, reduced as one piece, and steps without reduces; medians of "
+            f"blocks. The bound is the longer of the wire and the step alone. {LINK}",
+            "",
+            (
+                "given.hosts",
+                "given.batch",
+                "wire_seconds:time",
+                "bound_seconds:time",
+                "median_seconds_of_blocks.buckets:time",
+                "median_seconds_of_blocks.whole:time",
+                "median_seconds_of_blocks.alone:time",
+                "sooner_than_whole",
+            ),
+        ),
+    ),
     "stragglers": (
         View(
             "A tf_keras model on several workers; a step begins with 20 ms and a delay: none, U(0, 50) ms (some), "
