@@ -1,7 +1,8 @@
 """One member of reduce_soak.py: `reduce_soak_task.py JSON`; joins at the first line of its input.
 
 Its gradient number j has 1, j and j squared in the place of its own, and zeros: what comes of them tells whether
-each was summed once. It notes when it took each sum, and when its input ends it drains, and prints what it has.
+each was summed once. It comes in two buckets, which with "all" may go one by one. When each sum was taken is noted.
+At the end of its input it drains, and prints what it has.
 """
 
 import json
@@ -49,15 +50,20 @@ def main() -> None:
     ledger, chance, made = Ledger(given["places"], given["moments"]), random.Random(given["place"]), 0
     options = Options(**given["options"], local="sum", staleness=1 << 30)
     sys.stdin.readline()
-    with Member(options, ledger.total.size, np.float64) as member:
+    half = ledger.total.size // 2
+    buckets = slice(half, None), slice(half)
+    with Member(options, ledger.total.size, np.float64, buckets=buckets) as member:
         ledger.load(member.join(ledger.state()))
         print("joined", flush=True)
         while not select.select([sys.stdin], [], [], 0)[0]:
-            time.sleep(chance.uniform(0, given["longest_step"]))
+            time.sleep(chance.uniform(0, given["longest_step"] / 2))
             made += 1
             gradient = np.zeros_like(ledger.total)
             gradient[given["place"]] = 1, made, made**2
-            for update in member.exchange(gradient.ravel()):
+            for bucket in buckets:
+                member.put(gradient.ravel()[bucket])
+                time.sleep(chance.uniform(0, given["longest_step"] / 2))
+            for update in member.collect():
                 ledger.add(update)
             member.serve(ledger.state)
         for update in member.drain(ledger.state):
