@@ -37,8 +37,8 @@ class Giving:
 
     @property
     def is_last_next(self) -> bool:
-        """Whether the next bucket makes a gradient whole."""
-        return self._missing == 1
+        """Whether the next bucket makes whole what was begun."""
+        return self._growing is not None and self._growing.missing == 1
 
     def hand(self, version: int, *, early: bool) -> bool:
         """Hand a gradient over, if that is due before its next bucket; whether it was.
@@ -47,8 +47,9 @@ class Giving:
             version: the number of the last reduce in the weights that it is of.
             early: whether it may be before it is whole, if nothing else waits.
         """
-        growing = self._growing = self._growing or self._new()
-        held = self.held
+        if self._growing is None:
+            self._growing = Growing(self._spare.flat(self._size, self._dtype), self._buckets)
+        growing, held = self._growing, self.held
         is_early = early and not (self._is_slow or growing.is_begun or held.waiting or held.lent)
         if growing.is_handed or not (is_early or growing.missing == 1):
             return False
@@ -98,10 +99,3 @@ class Giving:
             growing.is_handed = False
             self._is_slow |= growing.was_late
             self.held.retract(growing.values)
-
-    @property
-    def _missing(self) -> int:
-        return len(self._buckets) if self._growing is None else self._growing.missing
-
-    def _new(self) -> Growing:
-        return Growing(self._spare.flat(self._size, self._dtype), self._buckets)

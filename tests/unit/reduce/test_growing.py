@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.reduce.test_reduce import rings
+from tests.unit.reduce.test_reduce import rings, together
+from tests.waiting import wait_until
 from tfwave.errors import EnforcerError
 from tfwave.reduce import growing as growing_module
 from tfwave.reduce.giving import Giving
@@ -204,28 +205,14 @@ def put(made: Member, values: np.ndarray, buckets: Sequence[slice] = BUCKETS) ->
         made.put(values[bucket])
 
 
-def in_turn(work: Callable[[int, threading.Barrier], Any], count: int = 2) -> list[Any]:
-    """Each in a thread, with a barrier for all."""
-    barrier = threading.Barrier(count, timeout=LIMIT)
-    with ThreadPoolExecutor(count) as threads:
-        return list(threads.map(work, range(count), [barrier] * count))
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
 def test_a_reduce_goes_before_gradients_are_whole_and_counts_each_once() -> None:
-    def work(rank: int, _: threading.Barrier) -> list[Any]:
+    def work(rank: int) -> list[Any]:
         record = ReduceRecord("linear") if rank else None
         with member(rank, coordinator.address, record=record) as made:
             found = []
             for step in range(5):
                 put(made, ALL + step, BUCKETS[:1])
-                wait_for(lambda: made._held.lent)  # it went
+                wait_until(lambda: made._held.lent)  # it went
                 put(made, ALL + step, BUCKETS[1:])
                 found += made.collect()
             assert not list(made.drain(bytes))
@@ -234,12 +221,12 @@ def test_a_reduce_goes_before_gradients_are_whole_and_counts_each_once() -> None
         return [(each.version, each.values.tolist()) for each in found]
 
     with Coordinator() as coordinator:
-        for seen in in_turn(work):
+        for seen in together(work, 2):
             assert seen == [(step + 1, (2 * (ALL + step)).tolist()) for step in range(5)]
 
 
 def test_who_has_no_gradient_gives_nothing_in_as_many_buckets() -> None:
-    def work(rank: int, _: threading.Barrier) -> list[Any]:
+    def work(rank: int) -> list[Any]:
         with member(rank, coordinator.address) as made:
             found = []
             if not rank:
@@ -248,34 +235,34 @@ def test_who_has_no_gradient_gives_nothing_in_as_many_buckets() -> None:
             return [each.values.tolist() for each in (*found, *made.drain(bytes))]
 
     with Coordinator() as coordinator:
-        assert in_turn(work) == [[ALL.tolist()]] * 2
+        assert together(work, 2) == [[ALL.tolist()]] * 2
 
 
 def test_a_step_that_fails_takes_back_what_it_had_handed_over() -> None:
     """The other's gradient is in one sum, though a reduce that had it broke."""
 
-    def work(rank: int, _: threading.Barrier) -> tuple[list[Any], int]:
+    def work(rank: int) -> tuple[list[Any], int]:
         with member(rank, coordinator.address) as made:
             put(made, ALL if rank else 100 * ALL, BUCKETS[:2])
-            wait_for(lambda: made._held.lent or made.figures.broken)
+            wait_until(lambda: made._held.lent or made.figures.broken)
             if rank:
                 put(made, ALL, BUCKETS[2:])
             else:
                 made.abandon()
-                wait_for(lambda: made.figures.broken)
+                wait_until(lambda: made.figures.broken)
                 put(made, ALL)
             found = made.collect()
             assert not list(made.drain(bytes))
             return [each.values.tolist() for each in found], made.figures.broken
 
     with Coordinator() as coordinator:
-        assert in_turn(work) == [([(2 * ALL).tolist()], 1)] * 2
+        assert together(work, 2) == [([(2 * ALL).tolist()], 1)] * 2
 
 
 def test_a_slow_step_breaks_one_reduce_and_no_more() -> None:
     """Though it lasts longer than a neighbour waits for a byte."""
 
-    def work(rank: int, _: threading.Barrier) -> tuple[list[Any], int, bool]:
+    def work(rank: int) -> tuple[list[Any], int, bool]:
         with member(rank, coordinator.address, deadline=SLOW) as made:
             found = []
             for step in range(3):
@@ -288,7 +275,7 @@ def test_a_slow_step_breaks_one_reduce_and_no_more() -> None:
             return [each.values.tolist() for each in found], made.figures.broken, made._giving._is_slow
 
     with Coordinator() as coordinator:
-        slow, quick = in_turn(work)
+        slow, quick = together(work, 2)
     assert slow[0] == quick[0] == [(2 * (ALL + step)).tolist() for step in range(3)]
     assert slow[1] == quick[1] == 1
     assert (slow[2], quick[2]) == (True, False)
@@ -296,22 +283,23 @@ def test_a_slow_step_breaks_one_reduce_and_no_more() -> None:
 
 def test_who_computes_the_rest_hears_of_a_death_and_its_gradient_counts_once() -> None:
     """Nobody waits here for want of a byte: the deadline is far."""
+    barrier = threading.Barrier(3, timeout=LIMIT)
 
-    def work(rank: int, barrier: threading.Barrier) -> list[Any]:
+    def work(rank: int) -> list[Any]:
         with member(rank, coordinator.address, workers=3, deadline=1000.0) as made:
             put(made, ALL, BUCKETS[:1])
-            wait_for(lambda: made._held.lent)
+            wait_until(lambda: made._held.lent)
             barrier.wait()
             if rank == 1:
                 return []
-            wait_for(lambda: made.figures.broken)
+            wait_until(lambda: made.figures.broken)
             put(made, ALL, BUCKETS[1:])
             found = made.collect()
             assert not list(made.drain(bytes))
             return [(each.members, each.values.tolist()) for each in found]
 
     with Coordinator() as coordinator:
-        first, dead, last = in_turn(work, 3)
+        first, dead, last = together(work, 3)
     assert first == last == [(2, (2 * ALL).tolist())]
     assert not dead
 
@@ -321,7 +309,7 @@ def test_members_with_other_buckets_do_not_reduce() -> None:
         options = [Options(rank, 2, coordinator.address, patience=LIMIT) for rank in range(2)]
         with Member(options[0], SIZE, buckets=BUCKETS) as one:
             joined = threads.submit(one.join, b"")
-            wait_for(lambda: one._line._link)
+            wait_until(lambda: one._line._link)
             with Member(options[1], SIZE) as other, pytest.raises(EnforcerError, match="has another model"):
                 other.join(b"")
             one.close()

@@ -23,7 +23,6 @@ busiest card must send or receive. Beside that one rank comes late, in every sec
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tfwave.demo.network import LoopbackNetwork, NamespaceNetwork, Network
 from tools.bench.embeddings.all_to_all_task import EVEN, MODES, UNEVEN, Exchange, counts_of
+from tools.bench.hosts import said_on_hosts
 from tools.bench.interleaved import wire_seconds
 
 TASK = Path(__file__).with_name("all_to_all_task.py")
@@ -66,22 +66,9 @@ def ran(network: Network, given: argparse.Namespace) -> list[dict[str, Any]]:
         [f"{network.address(host)}:{port}" for port in network.free_ports(host, 2)] for host in network.hosts
     ]
     settings = {key: getattr(given, key) for key in ("bytes", "exchanges", "repeats", "late")}
-    tasks = [
-        subprocess.Popen(
-            [
-                *network.command_prefix(host),
-                *(sys.executable, str(TASK), str(rank), json.dumps(addresses), json.dumps(settings)),
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank, host in enumerate(network.hosts)
-    ]
-    try:
-        return [json.loads(task.communicate(timeout=SECONDS)[0]) for task in tasks]
-    finally:
-        for task in tasks:
-            task.kill()
+    return said_on_hosts(
+        network, TASK, lambda rank: (rank, json.dumps(addresses), json.dumps(settings)), SECONDS
+    )
 
 
 def modes(said: Sequence[dict[str, Any]], given: argparse.Namespace) -> dict[str, dict[str, object]]:

@@ -7,7 +7,6 @@ Both sum the same array on all hosts, in blocks that take turns. A reduce of tfw
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from tfwave.demo.network import NamespaceNetwork
+from tools.bench.hosts import said_on_hosts
 from tools.bench.interleaved import run_interleaved, wire_seconds
 
 TASK = Path(__file__).with_name("reduce_task.py")
@@ -44,25 +44,9 @@ def main() -> None:
 def block(network: NamespaceNetwork, mode: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     """What each host said."""
     addresses = ",".join(network.address(host) for host in network.hosts)
-    tasks = [
-        subprocess.Popen(
-            [
-                *network.command_prefix(host),
-                *(sys.executable, str(TASK), mode, addresses, str(rank), str(given.reduces)),
-                *map(str, given.bytes),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for rank, host in enumerate(network.hosts)
-    ]
-    try:
-        said = [task.communicate(timeout=BLOCK_SECONDS)[0] for task in tasks]
-    finally:
-        for task in tasks:
-            task.kill()
-    return [json.loads(one) for one in said]
+    return said_on_hosts(
+        network, TASK, lambda rank: (mode, addresses, rank, given.reduces, *given.bytes), BLOCK_SECONDS
+    )
 
 
 def figures(
