@@ -307,11 +307,17 @@ def test_a_trace_in_which_its_function_runs_no_more_ends_and_is_made_again(
     """As of an evaluation between long trainings, however often that happens."""
     monkeypatch.setattr(scheduled_function, "_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(scheduled_function, "_TRACE_SECONDS", LONG)
-    rare, other = Function("rare"), Function("other")
-    for _ in range(4):
-        started.run(rare, until=lambda: started.schedule.phases.get("rare") == "traced")
-        started.tracers[0].seen = started.tracers[1].seen = []
-        started.run(other, until=lambda: started.schedule.phases["rare"] != "traced")
+    rare = Function("rare")
+
+    def wait_for(phase: str) -> None:
+        wait_until(lambda: started.schedule.phases.get("rare") == phase)
+
+    started.step(rare, rare)
+    for i in range(4):
+        wait_for("measured unordered")
+        started.step(rare, rare, rare)
+        wait_for("traced")
+        started.run(Function(f"other{i}"), until=lambda: started.schedule.phases["rare"] != "traced")
         assert started.schedule.phases["rare"] == "measured unordered"
     assert caplog.text.count("the transfers of rare stay unordered for now") == 1
     started.until_ordered(rare)
