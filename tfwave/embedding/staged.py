@@ -141,7 +141,7 @@ def staged(  # noqa: PLR0913
     1. Each row travels once, however often a batch has its id, and what a batch needs of a server comes in one
        tensor, for all tables; so do the gradients, summed over ids.
     2. With `staleness=0` results are those of one step after the other, bit for bit: rows that the next batch reads
-       too are updated first, and sent then; all others are sent before, and updated behind.
+       too are updated first, and sent then; those that neither of the two batches before reads are sent before.
     3. With `staleness=k` all rows of a batch are sent while the k-th batch before it computes, and so lack the
        updates of k batches; none of those before the call, with which its first batches begin.
     4. A call begins and ends with the tables up to date. Evaluate, save and restore between calls, behind

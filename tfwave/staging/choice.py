@@ -56,7 +56,7 @@ class Forecaster:
     def repeated_share(self) -> float:
         """Of a batch's rows those that the next batch reads too."""
         whole = self._batches(range(len(self.counted.batches)), 0)
-        return sum(own.late.rows for own in whole[1:]) / max(1, sum(own.asked.rows for own in whole[1:]))
+        return sum(own.first.rows for own in whole[:-1]) / max(1, sum(own.asked.rows for own in whole[1:]))
 
     @property
     def wire_seconds(self) -> float:

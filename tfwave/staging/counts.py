@@ -25,9 +25,9 @@ class Load(NamedTuple):
 class BatchLoads:
     """What a batch of a call moves.
 
-    `asked` tells the servers which rows. It pulls `late` rows when the batch before has updated them, `early` ones
-    before that, and `new` ones, which stay on the worker until the call ends, once, with their slots. It pushes
-    gradients of the `first` rows, which the batch behind pulls late, and of the `rest`.
+    `asked` tells the servers which rows. It pulls `late` rows when the two batches before have updated them,
+    `early` ones before that, and `new` ones, which stay on the worker until the call ends, once, with their slots.
+    It pushes gradients of the `first` rows, which the batch behind reads too, and of the `rest`.
     """
 
     asked: Load
@@ -83,7 +83,7 @@ class Counted:
         for k, own in enumerate(rows):
             kept = np.intersect1d(own, hot, assume_unique=True)
             cold = np.setdiff1d(own, kept, assume_unique=True)
-            late = np.intersect1d(cold, rows[k - 1], assume_unique=True) if k else cold[:0]
+            late = cold[np.isin(cold, np.concatenate([cold[:0], *rows[max(0, k - 2) : k]]))]
             first = np.intersect1d(cold, rows[k + 1], assume_unique=True) if k + 1 < len(rows) else cold[:0]
             new = np.setdiff1d(kept, seen, assume_unique=True)
             seen = np.union1d(seen, new)

@@ -61,8 +61,9 @@ def stock_seconds(capture: Capture, load: Load, asked: float, links: Links) -> f
 class Call:
     """A staged call, replayed: each direction of the link, and the servers, take one thing after the other.
 
-    All waits are those of the traced function: rows that a batch pulls early wait for the update before the last
-    one, repeated rows for the last one, and the rest of the gradients for the repeated rows.
+    All waits are those of the traced function: rows that a batch pulls early wait until servers send the repeated
+    ones of the batch before, repeated rows for the updates of both batches before, and the rest of the gradients
+    for word that the first have come, which is behind what servers send.
     """
 
     def __init__(self, batches: Sequence[BatchLoads], times: Times, links: Links) -> None:
@@ -74,17 +75,20 @@ class Call:
     def exact(self, *, apart: bool) -> float:
         """Seconds of it, with the gradients of repeated rows first, or all together."""
         ready = self._pull(self._told, _all_of(self._batches[0]))
-        updated, end = self._told, 0.0
+        sent, updated, end, latency = self._told, self._told, 0.0, self._links.latency
         for k, own in enumerate(self._batches):
             behind = self._batches[k + 1 : k + 2]
-            early = [self._pull(updated, (b.early, b.new)) for b in behind]
+            early = [self._pull(sent, (b.early, b.new)) for b in behind]
             end = max(end, ready) + self._times.worker
             if apart and behind:
-                late = self._pull(self._push(end, (own.first,)), (behind[0].late,))
-                updated = self._push(late, (own.rest,))
+                first = self._push(end, (own.first,))
+                told = max(self._pulled, self._pushed + latency) + latency
+                sent = max(updated, first)
+                late = self._pull(sent, (behind[0].late,))
+                updated = self._push(told, (own.rest,))
             else:
-                updated = self._push(end, (own.first, own.rest))
-                late = self._pull(updated, [b.late for b in behind])
+                sent = updated = self._push(end, (own.first, own.rest))
+                late = self._pull(sent, [b.late for b in behind])
             ready = max([late, *early])
         return updated
 
@@ -124,7 +128,7 @@ def floor_seconds(batches: Sequence[BatchLoads], times: Times, links: Links, *, 
     pulls = [sum(links.seconds(load) for load in _all_of(own)) for own in batches]
     pushes = [links.seconds(own.first) + links.seconds(own.rest) for own in batches]
     asked = [links.seconds(own.asked) for own in batches]
-    trips = sum(links.seconds(load) for own in batches for load in (own.first, own.late)) if exact else 0.0
+    trips = sum(2 * links.seconds(own.first) for own in batches) if exact else 0.0
     return max(
         asked[0] + sum(pulls) + times.worker + min(pushes),
         asked[0] + pulls[0] + times.worker + sum(pushes),

@@ -68,6 +68,36 @@ def test_priorities_say_whether_gradients_of_cold_rows_wait() -> None:
     assert waits(job) == 0
 
 
+def test_rows_wait_for_the_updates_of_these_rows_alone() -> None:
+    """Of a table in one variable, updates are in turn: of each batch of the first rows, then of the rest."""
+    job = Job(4)
+    call = next(job.staged.calls(dataset(batches(4))))
+    graph = call.function.get_concrete_function(*call.args).graph
+    (items,) = job.tables["items"].shards
+    (handle,) = [inside for outside, inside in graph.captures if outside is items.handle]
+    ops = [op for op in graph.get_operations() if op.inputs]
+    updates = [op for op in ops if op.inputs[0] is handle and op.type.startswith("ResourceSparseApply")]
+    assert len(updates) == 2 * 4
+    gathers = [op for op in ops if op.type == "ResourceGather"]
+    late = [op for op in gathers if op.inputs[0] is handle][2:]  # behind those of the first batch
+    early = [
+        op for op in gathers if op.inputs[0].op.type == "IdentityN" and op.inputs[0].op.inputs[0] is handle
+    ]
+    assert [waited_for(op, updates) for op in late] == [updates[:1], updates[:3], updates[:5]]
+    assert [waited_for(op, updates) for op in early] == [[], updates[:1], updates[:3]]
+
+
+def waited_for(op: tf.Operation, others: list[tf.Operation]) -> list[tf.Operation]:
+    """Those that an op depends on, however indirectly."""
+    found, left = set[str](), [op]
+    while left:
+        one = left.pop()
+        if one.name not in found:
+            found.add(one.name)
+            left += [*(tensor.op for tensor in one.inputs), *one.control_inputs]
+    return [other for other in others if other.name in found]
+
+
 def test_staleness_is_the_plans() -> None:
     job, plain = Job(1), Plain(4, old=2)
     by_plan(job, steps=4, staleness=2)

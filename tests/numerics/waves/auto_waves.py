@@ -31,7 +31,7 @@ from tfwave.keras import TickTockCallback  # noqa: E402
 from tfwave.plan.io import plan_json  # noqa: E402
 from tfwave.runtime.pool import pool_limit  # noqa: E402
 
-WIDTH, LAYERS, ROWS = 64, 10, 4096
+WIDTH, LAYERS, ROWS = 64, 10, 5120
 """In each half of a model. Few of its layers have weights: what gradients wait for differs from step to step."""
 BATCHES = 7
 """Three calls and a rest."""

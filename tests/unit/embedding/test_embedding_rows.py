@@ -70,9 +70,11 @@ def test_each_set_has_the_rows_that_it_is_for(seed: int) -> None:
     batches = batches_of(seed, 1 + seed % 4)
     layout = Layout(SHARDS)
     found = layout.row_sets([layout.numbers(batch) for batch in batches])
-    rows = [set[tuple[Shard, int]](), *(needed(batch) for batch in batches), set[tuple[Shard, int]]()]
+    none = set[tuple[Shard, int]]()
+    rows = [none, none, *(needed(batch) for batch in batches), none]
     for k, sets in enumerate(found):
-        before, own, behind = rows[k : k + 3]
+        first, second, own, behind = rows[k : k + 4]
+        before = first | second
         asked = told(layout, sets)
         expected = {EARLY: own - before, LATE: own & before, FIRST: own & behind, REST: own - behind}
         for kind, those in expected.items():

@@ -9,9 +9,10 @@ import numpy as np
 from tfwave.errors import TfwaveError
 
 EARLY, LATE, FIRST, REST, NEW = range(5)
-"""Sets of a batch's rows. It reads the late ones, which the batch before reads too, when that one has updated them,
-and the early ones before. It updates the first ones, which the batch behind reads too, and then the rest. Of the
-kept rows, which stay on the worker until the call ends, those are new that no batch before it in the call has."""
+"""Sets of a batch's rows. It reads the late ones, which one of the two batches before reads too, when these have
+updated them, and the early ones before. It updates the first ones, which the batch behind reads too, and then the
+rest. Of the kept rows, which stay on the worker until the call ends, those are new that no batch before it in the
+call has."""
 SETS = 5
 _BYTES = 4
 """Of a float32."""
@@ -147,7 +148,7 @@ class Layout:
         found: list[RowSets] = []
         for k, (own, inverse) in enumerate(unique):
             kept = _among(own, hot)
-            late = _among(own, rows[k - 1] if k else nothing) & ~kept
+            late = np.any([_among(own, others) for others in (nothing, *rows[max(0, k - 2) : k])], 0) & ~kept
             first = _among(own, rows[k + 1] if k + 1 < len(rows) else nothing) & ~kept
             places = hot.searchsorted(own[kept])
             new, rank = kept.copy(), np.zeros(len(own), np.int32)

@@ -31,8 +31,7 @@ class StepFunctions:
         self._step, self._wire, self._staleness = step, wire, staleness
         self._keeps, self._apart = keeps, apart
         new = (NEW,) if keeps else ()
-        self._all = (EARLY, LATE, *new)
-        self._early = self._all if staleness else (EARLY, *new)
+        self._early, self._all = (EARLY, *new), (EARLY, LATE, *new)
         self._functions: dict[tuple[int, str], Any] = {}
 
     def of(self, count: int, spec: Any) -> Any:
@@ -59,13 +58,14 @@ class StepFunctions:
         else waits.
         """
         tensorflow: Any = import_module("tensorflow")
+        free = self._wire.free_handles()
         asked = [self._wire.asked(sets) for sets, _ in batches]
         kept = self._room([sets for sets, _ in batches]) if self._keeps else []
         ahead = max(1, self._staleness)
         pulled = [own.pull(*self._all) for own in asked[:ahead]]
         results: list[Any] = []
         for k, (own, (_, batch)) in enumerate(zip(asked, batches, strict=True)):
-            pulled += [then.pull(*self._early) for then in asked[k + ahead : k + ahead + 1]]
+            pulled += [self._ahead(then, pulled[k], free) for then in asked[k + ahead : k + ahead + 1]]
             own.keep(pulled[k], kept)
             embedded, rows = own.look_up(pulled[k], kept)
             optimizers = self._wire.optimizers()
@@ -82,6 +82,12 @@ class StepFunctions:
             check_draws(tensorflow.compat.v1.get_default_graph())
         return tuple(results)
 
+    def _ahead(self, asked: Asked, pulled: Pulled, free: Sequence[Sequence[Any]]) -> Pulled:
+        """What is sent behind `pulled`, the rows of a step, while that computes."""
+        if self._staleness:
+            return asked.pull(*self._all)
+        return asked.pull_beside(*self._early, handles=free, behind=pulled)
+
     def _room(self, sets: Sequence[Any]) -> list[KeptRows]:
         """For the rows that a call keeps, each of which is new once."""
         tensorflow: Any = import_module("tensorflow")
@@ -94,9 +100,9 @@ def _handed_over(asked: Asked, sums: Sums, behind: Asked, *, apart: bool) -> Pul
     if not apart:
         asked.push(sums, FIRST, REST)
         return behind.pull(LATE)
-    asked.push(sums, FIRST)
+    first = asked.push(sums, FIRST)
     late = behind.pull(LATE)
-    asked.push(sums, REST, behind=late.sent)
+    asked.push(sums, REST, behind=first)
     return late
 
 

@@ -46,6 +46,23 @@ class Wire:
         """Tell the servers which rows a batch needs."""
         return Asked(self, sets)
 
+    def handles(self) -> list[list[Any]]:
+        """Of the shards, by their places, the handles of rows and slots."""
+        return [[held.handle for held in (table.shards[k], *table.slots[k])] for table, k in self._shards]
+
+    def free_handles(self) -> list[list[Any]]:
+        """The same for accesses that wait for no other.
+
+        TensorFlow has accesses to a variable happen in turn if they have the same tensor as its handle. To make
+        another tensor is such an access: make these first of all.
+        """
+        tensorflow: Any = import_module("tensorflow")
+        found: list[list[Any]] = []
+        for shard, handles in zip(self.layout.shards, self.handles(), strict=True):
+            with tensorflow.device(shard.server):
+                found.append(tensorflow.raw_ops.IdentityN(input=handles))
+        return found
+
     def kept(self, rows: Sequence[Any]) -> list[KeptRows]:
         """Room on the worker, by column, for so many rows."""
         layout = self.layout
@@ -86,6 +103,18 @@ class Asked:
 
     def pull(self, *chosen: int) -> Pulled:
         """Have each server send the rows of the chosen sets, in one tensor."""
+        return self._pull(chosen, self._wire.handles())
+
+    def pull_beside(self, *chosen: int, handles: Sequence[Sequence[Any]], behind: Pulled) -> Pulled:
+        """The same, as soon as it has sent `behind`, whatever is updated meanwhile: that must be other rows.
+
+        `handles` are those of `Wire.free_handles`.
+        """
+        return self._pull(chosen, handles, behind.sent)
+
+    def _pull(
+        self, chosen: Sequence[int], handles: Sequence[Sequence[Any]], behind: Sequence[Any] = ()
+    ) -> Pulled:
         tensorflow = self._tf
         slots = range(1, 1 + max(self._layout.slots)) if NEW in chosen else ()
         asked = [*((k, 0) for k in chosen), *((NEW, slot) for slot in slots)]
@@ -95,9 +124,12 @@ class Asked:
         }
         sent: list[Any] = []
         for server, places in enumerate(self._places):
-            with tensorflow.device(self._layout.servers[server]):
+            with (
+                tensorflow.device(self._layout.servers[server]),
+                tensorflow.control_dependencies([behind[server]] if behind else []),
+            ):
                 parts = [
-                    self._gathered(place, slot, part)
+                    self._gathered(handles[place][slot], part)
                     for k, slot in asked
                     for place, part in zip(places, self._rows[server][k], strict=True)
                     if self._layout.columns[place] in columns[slot]
@@ -112,10 +144,8 @@ class Asked:
                     rows[k, slot][column].append(found)
         return Pulled(rows, sent)
 
-    def _gathered(self, place: int, slot: int, rows: Any) -> Any:
+    def _gathered(self, handle: Any, rows: Any) -> Any:
         tensorflow = self._tf
-        table, shard = self._wire.table_and_shard(place)
-        handle = (table.shards[shard], *table.slots[shard])[slot].handle
         found = tensorflow.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=tensorflow.float32)
         return tensorflow.reshape(found, [-1])
 
@@ -185,23 +215,29 @@ class Asked:
             found |= dict(zip(parts, split, strict=True))
         return found
 
-    def push(self, sums: Sums, *chosen: int, behind: Sequence[Any] = ()) -> None:
+    def push(self, sums: Sums, *chosen: int, behind: Sequence[Any] = ()) -> list[Any]:
         """Send each server the gradients of the chosen sets, in one tensor, and update these rows there.
 
         Args:
             sums: for all rows of the batch.
             chosen: of `FIRST` and `REST`.
             behind: for each server an op on it; what it gets leaves when that is done.
+
+        Returns:
+            What each has got.
         """
         tensorflow = self._tf
         parts = [self._picked(column, own, chosen) for column, own in enumerate(sums.gradients)]
+        come: list[Any] = []
         for server in range(len(self._places)):
             own = [of_column[k][server] for k in range(len(chosen)) for of_column in parts]
             flat = tensorflow.concat([tensorflow.reshape(part, [-1]) for part in own], 0)
             with tensorflow.control_dependencies([behind[server]] if behind else []):
                 flat = tensorflow.identity(flat)
             with tensorflow.device(self._layout.servers[server]):
-                self._update(server, chosen, flat, sums.optimizers)
+                come.append(tensorflow.identity(flat))
+                self._update(server, chosen, come[server], sums.optimizers)
+        return come
 
     def _picked(self, column: int, gradients: Any, chosen: Sequence[int]) -> list[list[Any]]:
         """By chosen set and server the gradients of a column."""
