@@ -54,8 +54,8 @@ class StepFunctions:
         return self._functions[key]
 
     def _steps(self, batches: Sequence[tuple[RowSets, Any]]) -> tuple[Any, ...]:
-        """Automatic control dependencies have accesses to a variable happen in the order of these lines; nothing
-        else waits.
+        """Automatic control dependencies have accesses to a variable happen in the order of these lines, but for
+        those by free handles; nothing else waits.
         """
         tensorflow: Any = import_module("tensorflow")
         free = self._wire.free_handles()
@@ -83,7 +83,7 @@ class StepFunctions:
         return tuple(results)
 
     def _ahead(self, asked: Asked, pulled: Pulled, free: Sequence[Sequence[Any]]) -> Pulled:
-        """What is sent behind `pulled`, the rows of a step, while that computes."""
+        """What is sent while a step computes, whose rows are `pulled`: exact rows behind these, beside updates."""
         if self._staleness:
             return asked.pull(*self._all)
         return asked.pull_beside(*self._early, handles=free, behind=pulled)
@@ -96,7 +96,7 @@ class StepFunctions:
 
 
 def _handed_over(asked: Asked, sums: Sums, behind: Asked, *, apart: bool) -> Pulled:
-    """Update what the next batch reads too, and have it sent; if `apart`, before the rest leaves."""
+    """Update what the next batch reads too, and have it sent; if `apart`, the rest leaves when that has come."""
     if not apart:
         asked.push(sums, FIRST, REST)
         return behind.pull(LATE)
