@@ -17,6 +17,7 @@ def captured(
     tables: Sequence[CapturedTable],
     batches: Sequence[Mapping[str, Any]],
     seconds: tuple[float, float] = (0.04, 0.01),
+    dense_bytes: tuple[int, ...] = (),
 ) -> Capture:
     """`batches` have the ids of each table; `seconds` are of a step and of servers."""
     found = [
@@ -30,6 +31,7 @@ def captured(
     return Capture(
         tables=tuple(tables),
         batches=tuple(found),
+        dense_bytes=dense_bytes,
         step_seconds=step,
         server_seconds=server,
     )

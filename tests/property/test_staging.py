@@ -18,10 +18,10 @@ BATCHES = st.lists(st.tuples(IDS, IDS), min_size=2, max_size=6)
 SECONDS = st.floats(1e-3, 1.0)
 
 
-def known_of(batches: Any, seconds: tuple[float, float] = (1.0, 0.5)) -> Any:
+def known_of(batches: Any, seconds: tuple[float, float] = (1.0, 0.5), dense: int = 0) -> Any:
     """Of two tables on one server; each batch has an id at least."""
     named = [{"a": [0, *a], "b": b} for a, b in batches]
-    return named, captured([whole("a", 10, 4), whole("b", 10, 4)], named, seconds)
+    return named, captured([whole("a", 10, 4), whole("b", 10, 4)], named, seconds, (dense,))
 
 
 @settings(deadline=None)
@@ -40,11 +40,12 @@ def test_a_call_moves_the_rows_that_are_counted(batches: Any, hot: int) -> None:
 
 
 @settings(deadline=None)
-@given(BATCHES, SECONDS, SECONDS, st.floats(0, 0.5), st.integers(0, 600))
+@given(BATCHES, SECONDS, SECONDS, st.floats(0, 0.5), st.tuples(st.integers(0, 600), st.integers(0, 300)))
 def test_no_forecast_is_below_its_floor_and_faster_links_never_take_longer(
-    batches: Any, unique: float, wide: float, latency: float, hot: int
+    batches: Any, unique: float, wide: float, latency: float, sizes: tuple[int, int]
 ) -> None:
-    _, capture = known_of(batches, (unique, unique / 3))
+    hot, dense = sizes
+    _, capture = known_of(batches, (unique, unique / 3), dense)
     steps = len(batches)
     slow, fast = (Forecaster(capture, Links(1e3 * wide * times, latency)) for times in (1, 2))
     for old, apart in ((0, True), (0, False), (1, True)):

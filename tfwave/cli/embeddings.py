@@ -116,7 +116,7 @@ def _of_all(workers: int) -> str:
 def _print(facts: dict[str, Any], found: Embeddings) -> None:
     console.print(
         f"a step: {milliseconds(facts['compute_seconds'])} on the worker, "
-        f"{milliseconds(facts['wire_seconds_each_way'])} on the wire each way with each row once; "
+        f"{milliseconds(facts['wire_seconds_each_way'])} on the wire each way, with each row once; "
         f"{facts['repeated_share']:.0%} of a batch's rows are in the next one, too",
         soft_wrap=True,
     )

@@ -58,6 +58,7 @@ def capture(
     found = Capture(
         tables=tuple(_captured_tables(tables)),
         batches=tuple(_counted(own.rows) for own in read),
+        dense_bytes=_dense_bytes(train),
         step_seconds=step_seconds,
         server_seconds=min(step_seconds, *server_times[1:]),  # they are a part of it
         core_seconds=min(core_times[1:]),
@@ -95,6 +96,12 @@ def _captured_tables(tables: Mapping[str, Table]) -> list[CapturedTable]:
         slots = len(table.optimizer.slots)
         found.append(CapturedTable(name=planned.name, layout=planned.layout, parts=tuple(parts), slots=slots))
     return found
+
+
+def _dense_bytes(train: Any) -> tuple[int, ...]:
+    """Of each trainable variable that traced steps use; rows of tables are reached by handles."""
+    variables = train.get_concrete_function().graph.trainable_variables
+    return tuple(int(v.shape.num_elements() * v.dtype.size) for v in variables)
 
 
 def _counted(rows: Mapping[str, Any]) -> CapturedBatch:

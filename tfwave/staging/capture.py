@@ -15,7 +15,8 @@ from tfwave.plan.embeddings import COLUMNS, EmbeddingTable
 
 CAPTURE_VERSION = 1
 MOST_ROWS, MOST_COLUMNS, MOST_SLOTS, MOST_SERVERS = 2**40, 2**20, 64, 2**16
-"""A table's part has no more: what is counted stays within 64 bits."""
+MOST_BYTES = 2**48
+"""A table's part, or another variable, has no more: what is counted stays within 64 bits."""
 
 _NUMBERS = np.dtype("<i8")
 
@@ -70,6 +71,7 @@ class Capture(Document):
     Attributes:
         tables: in the order in which their rows are numbered through.
         batches: in turn.
+        dense_bytes: of each trainable variable beside the tables, which a step reads and sends a gradient of.
         step_seconds: of a step that looks each row up once; of these
         server_seconds: are those in which servers gather and update rows.
         core_seconds: for which a step, and what is prepared for it, keeps a core busy; None: not known.
@@ -80,6 +82,7 @@ class Capture(Document):
     version: int = CAPTURE_VERSION
     tables: tuple[CapturedTable, ...] = Field(min_length=1)
     batches: tuple[CapturedBatch, ...] = Field(min_length=2)
+    dense_bytes: tuple[Annotated[int, Field(ge=0, le=MOST_BYTES)], ...] = ()
     step_seconds: float = Field(gt=0, allow_inf_nan=False)
     server_seconds: float = Field(ge=0, allow_inf_nan=False)
     core_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)

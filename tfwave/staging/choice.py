@@ -60,9 +60,9 @@ class Forecaster:
 
     @property
     def wire_seconds(self) -> float:
-        """Of a batch's rows one way, each once."""
+        """Of a batch one way: of its rows, each once, and the variables beside tables."""
         whole = self._batches(range(len(self.counted.batches)), 0)
-        return sum(self._links.seconds(load) for own in whole for load in (own.early, own.late)) / len(whole)
+        return sum(self._links.seconds(load) for own in whole for load in own.pulled) / len(whole)
 
     def stock(self) -> float:
         """Seconds of a step that looks each id up by itself."""
@@ -70,8 +70,9 @@ class Forecaster:
         return sum(found) / len(found)
 
     def _stock(self, load: Load) -> float:
-        ids = BYTES * load.rows
-        return self._shared(stock_seconds(self._capture, load, ids, self._links), ids + 2 * load.total)
+        ids, dense = BYTES * load.rows, self.counted.dense
+        seconds = stock_seconds(self._capture, load, ids, dense, self._links)
+        return self._shared(seconds, ids + 2 * (load.total + dense.total))
 
     def _shared(self, seconds: float, moved: float) -> float:
         """Of a step that moves so many bytes, by which it keeps cores busy that all tasks share, if they do."""

@@ -27,7 +27,8 @@ class BatchLoads:
 
     `asked` tells the servers which rows. It pulls `late` rows when the two batches before have updated them,
     `early` ones before that, and `new` ones, which stay on the worker until the call ends, once, with their slots.
-    It pushes gradients of the `first` rows, which the batch behind reads too, and of the `rest`.
+    It pushes gradients of the `first` rows, which the batch behind reads too, and of the `rest`. The `dense`
+    variables beside the tables come when the batch before has updated them, and their gradients leave.
     """
 
     asked: Load
@@ -36,12 +37,20 @@ class BatchLoads:
     new: Load
     first: Load
     rest: Load
+    dense: Load
+
+    @property
+    def pulled(self) -> tuple[Load, ...]:
+        return self.dense, self.early, self.late, self.new
+
+    @property
+    def pushed(self) -> tuple[Load, ...]:
+        return self.dense, self.first, self.rest
 
     @property
     def moved(self) -> float:
         """Bytes, both ways."""
-        loads = (self.asked, self.early, self.late, self.new, self.first, self.rest)
-        return sum(load.total for load in loads)
+        return sum(load.total for load in (self.asked, *self.pulled, *self.pushed))
 
 
 class Counted:
@@ -64,6 +73,9 @@ class Counted:
         self._servers = 1 + max(part.server for table in self._tables for part in table.parts)
         self.stock = [self._ids_of(batch.ids) for batch in capture.batches]
         """What each batch moves one way if each id is looked up by itself, as the parts of a table are equal."""
+        dealt = [capture.dense_bytes[k :: self._servers] for k in range(self._servers)]
+        self.dense = Load(float(sum(capture.dense_bytes)), float(max(map(sum, dealt))), 0)
+        """Of the variables beside the tables, which are dealt out to the servers in turn."""
 
     @property
     def table_bytes(self) -> int:
@@ -95,6 +107,7 @@ class Counted:
                     new=self._load(new, slots=True),
                     first=self._load(first),
                     rest=self._load(np.setdiff1d(own, first, assume_unique=True)),
+                    dense=self.dense,
                 )
             )
         return found

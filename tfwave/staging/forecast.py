@@ -48,13 +48,13 @@ class Times:
         return cls(capture.step_seconds - capture.server_seconds, capture.server_seconds / max(1.0, rows))
 
 
-def stock_seconds(capture: Capture, load: Load, asked: float, links: Links) -> float:
+def stock_seconds(capture: Capture, load: Load, asked: float, dense: Load, links: Links) -> float:
     """Of a step that sends ids, rows and gradients of all ids, one after the other; `asked` are the ids' bytes.
 
     What it computes is taken to be what a step computes that looks each row up once.
     """
     ids = Load(asked, asked * load.busiest / load.total if load.total else 0.0, load.rows)
-    wire = links.seconds(ids) + 2 * links.seconds(load)
+    wire = links.seconds(ids) + 2 * (links.seconds(load) + links.seconds(dense))
     return (capture.step_seconds + wire + 3 * links.latency) / links.workers
 
 
@@ -63,45 +63,48 @@ class Call:
 
     All waits are those of the traced function: rows that a batch pulls early wait until servers send the repeated
     ones of the batch before, repeated rows for the updates of both batches before, and the rest of the gradients
-    for word that the first have come, which is behind what servers send.
+    for word that the first have come, which is behind what servers send. Dense variables and their gradients
+    travel before rows, and those of the first batch while servers are told of rows.
     """
 
     def __init__(self, batches: Sequence[BatchLoads], times: Times, links: Links) -> None:
         self._batches, self._times, self._links = batches, times, links
-        self._pulled = self._served = 0.0
+        self._served = 0.0
+        self._pulled = links.seconds(batches[0].dense)
         self._pushed = sum(links.seconds(own.asked) for own in batches)
         self._told = self._pushed + links.latency
 
     def exact(self, *, apart: bool) -> float:
         """Seconds of it, with the gradients of repeated rows first, or all together."""
-        ready = self._pull(self._told, _all_of(self._batches[0]))
+        ready = self._pull(self._told, _rows_of(self._batches[0]))
         sent, updated, end, latency = self._told, self._told, 0.0, self._links.latency
         for k, own in enumerate(self._batches):
             behind = self._batches[k + 1 : k + 2]
             early = [self._pull(sent, (b.early, b.new)) for b in behind]
             end = max(end, ready) + self._times.worker
             if apart and behind:
-                first = self._push(end, (own.first,))
+                first = self._push(end, (own.dense, own.first))
                 told = max(self._pulled, self._pushed + latency) + latency
                 sent = max(updated, first)
-                late = self._pull(sent, (behind[0].late,))
+                late = self._pull(sent, (own.dense, behind[0].late))
                 updated = self._push(told, (own.rest,))
             else:
-                sent = updated = self._push(end, (own.first, own.rest))
-                late = self._pull(sent, [b.late for b in behind])
+                sent = updated = self._push(end, own.pushed)
+                late = self._pull(sent, [load for b in behind for load in (b.dense, b.late)])
             ready = max([late, *early])
         return updated
 
     def stale(self, staleness: int) -> float:
         """Seconds of it, with all rows pulled so many batches ahead."""
-        ready = [self._pull(self._told, _all_of(own)) for own in self._batches[:staleness]]
+        ready = [self._pull(self._told, _rows_of(own)) for own in self._batches[:staleness]]
         updated, end = self._told, 0.0
         for k, own in enumerate(self._batches):
+            dense = self._pull(updated, (own.dense,)) if k and own.dense.total else 0.0
             ready += [
-                self._pull(updated, _all_of(b)) for b in self._batches[k + staleness : k + staleness + 1]
+                self._pull(updated, _rows_of(b)) for b in self._batches[k + staleness : k + staleness + 1]
             ]
-            end = max(end, ready[k]) + self._times.worker
-            updated = self._push(end, (own.first, own.rest))
+            end = max(end, ready[k], dense) + self._times.worker
+            updated = self._push(end, own.pushed)
         return updated
 
     def _pull(self, at: float, loads: Sequence[Load]) -> float:
@@ -122,20 +125,22 @@ def floor_seconds(batches: Sequence[BatchLoads], times: Times, links: Links, *, 
 
     1. Behind the last pull a batch is computed, and pushed.
     2. Before the first push a batch is pulled, and computed; or the servers are told all rows, before any push.
-    3. The worker computes all batches behind the first pull, and before the last push. Exact steps go round by the
-       worker, the push and the pull of repeated rows.
+    3. The worker computes all batches behind the first pull, and before the last push. Steps go round by the
+       worker, the push and the pull of dense variables, and exact ones by those of repeated rows, too.
     """
-    pulls = [sum(links.seconds(load) for load in _all_of(own)) for own in batches]
-    pushes = [links.seconds(own.first) + links.seconds(own.rest) for own in batches]
+    pulls = [sum(map(links.seconds, own.pulled)) for own in batches]
+    pushes = [sum(map(links.seconds, own.pushed)) for own in batches]
     asked = [links.seconds(own.asked) for own in batches]
-    trips = sum(2 * links.seconds(own.first) for own in batches) if exact else 0.0
+    dense = [links.seconds(own.dense) for own in batches]
+    first = max(asked[0] + pulls[0] - dense[0], pulls[0])
+    trips = 2 * (sum(dense[1:]) + exact * sum(links.seconds(own.first) for own in batches))
     return max(
-        asked[0] + sum(pulls) + times.worker + min(pushes),
-        asked[0] + pulls[0] + times.worker + sum(pushes),
+        first + sum(pulls[1:]) + times.worker + min(pushes),
+        first + times.worker + sum(pushes),
         sum(asked) + sum(pushes),
-        asked[0] + pulls[0] + len(batches) * times.worker + trips + pushes[-1],
+        first + len(batches) * times.worker + trips + pushes[-1],
     )
 
 
-def _all_of(own: BatchLoads) -> tuple[Load, ...]:
+def _rows_of(own: BatchLoads) -> tuple[Load, ...]:
     return own.early, own.late, own.new

@@ -130,6 +130,7 @@ def test_a_capture_makes_a_plan_for_the_tables_that_it_saw(tmp_path: Path) -> No
     )
     assert read_capture(tmp_path / "capture.json") == found
     assert len(found.batches) == 6
+    assert found.dense_bytes == (4 * 4,)  # of the weight
     assert found.core_seconds
     assert {part.server for table in found.tables for part in table.parts} == {0, 1}
     plan = plan_embeddings(found, Links(1e6))

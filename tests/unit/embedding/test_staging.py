@@ -97,6 +97,37 @@ def test_two_staged_steps_are_forecast_by_hand() -> None:
     assert (found.repeated_share, found.wire_seconds) == (0.5, 2.0)
 
 
+def test_variables_beside_the_tables_go_round_with_each_step() -> None:
+    """They come first while servers are told of rows, and then behind each update, with the repeated row."""
+    batches, seconds = [{"a": [0, 1]}, {"a": [1, 2]}], (2.0, 0.5)
+    capture = captured([whole("a", 10, 25)], batches, seconds, dense_bytes=(30, 20))
+    found = Forecaster(capture, Links(bandwidth=100))
+    asked, row, dense, work, server = 2 * 0.08, 1.0, 0.5, 1.5, 0.25
+    begun = dense + 2 * row
+    repeated = begun + work + dense + row + server + dense + row
+    exact = repeated + work + dense + 2 * row + 2 * server
+    assert found.staged(0, 0, 2).seconds == pytest.approx(exact / 2)
+    updated = begun + work + dense + 2 * row + 2 * server
+    stale = max(updated, begun + 2 * row) + dense + work + dense + 2 * row + 2 * server
+    assert found.staged(1, 0, 2).seconds == pytest.approx(stale / 2)
+    assert found.staged(1, 0, 2).floor == pytest.approx((begun + 2 * (work + dense) + dense + 2 * row) / 2)
+    assert found.staged(0, 0, 2).floor == pytest.approx(
+        (begun + 2 * (work + dense) + 2 * row + dense + 2 * row) / 2
+    )
+    assert found.wire_seconds == dense + 2 * row
+    plain = Forecaster(captured([whole("a", 10, 25)], batches, seconds), Links(bandwidth=100))
+    assert found.stock() == pytest.approx(plain.stock() + 2 * dense)
+    assert found.unique() == pytest.approx(plain.unique() + 2 * dense - asked / 2)
+
+
+def test_variables_beside_the_tables_are_dealt_out_to_servers() -> None:
+    capture = captured([whole("a", 9, 1), whole("b", 9, 1, server=1)], [{"a": [0], "b": [1]}] * 2)
+    counted = Counted(capture.model_copy(update={"dense_bytes": (70, 1, 30, 2)}))
+    assert counted.dense == Load(103, 100, 0)
+    (own, *_) = counted.loads(range(2), 0)
+    assert own.moved == 2 * 4 + 2 * (2 * 4 + 103)
+
+
 def test_the_rest_of_the_gradients_leaves_at_word_that_the_first_have_come() -> None:
     """Row 5 is repeated; the gradients of five others then keep the link from those of the second batch."""
     capture = captured([whole("a", 10, 25)], [{"a": [0, 1, 2, 3, 4, 5]}, {"a": [5, 6]}], (2.0, 0.5))

@@ -8,7 +8,8 @@ Five jobs of the same seed, trained in turn on the same batches, one after the o
     hot         the same, with rows that a call needs again kept on the worker, in 64 MiB
     stale       as staged, with rows one update old
 
-The first block of each, with its trace, is not counted. Afterwards losses are compared: with one worker those of
+The first block of each, with its trace, is not counted, nor is a first call of each worker in a block: who trains
+on prepares calls while others run. Afterwards losses are compared: with one worker those of
 the first four must be equal bit for bit. Tables lie whole, dealt out over the servers in turn. With several
 workers the seconds of a step are those of all batches, divided by how many these are. What each should take, and
 the floor of staged steps, whatever the order of their transfers, is foretold by a capture in one process.
@@ -41,6 +42,8 @@ from tools.bench.interleaved import figures, run_interleaved, wire_seconds
 ROOT = Path(__file__).resolve().parents[3]
 START_SECONDS = 600.0
 STEP_SECONDS = 60.0
+LEAST_STEPS = 8
+"""Of a block."""
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
 
 
@@ -103,18 +106,18 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
         chief = tasks.start("chief", hosts["chief"][0], embedding_chief.MODULE, ENVIRONMENT)
         settings = {key: getattr(arguments, key) for key in ("model", "most_rows", "width", "batch", "steps")}
         chief.request({"do": "start", "cluster": cluster} | settings, START_SECONDS)
-        count = arguments.calls * arguments.steps
 
         def block(mode: str) -> list[float]:
-            asked = {"do": "run", "mode": mode, "batches": count}
-            return chief.request(asked, START_SECONDS + count * STEP_SECONDS)["seconds"]
+            steps = arguments.steps if mode in embedding_chief.STAGED else 1
+            lead, count = arguments.workers * steps, max(arguments.calls * steps, LEAST_STEPS)
+            asked = {"do": "run", "mode": mode, "lead": lead, "batches": count}
+            return chief.request(asked, START_SECONDS + (lead + count) * STEP_SECONDS)["seconds"]
 
         forecaster = forecaster_of(chief, directory / "capture.json", arguments)
         modes = {mode: lambda mode=mode: block(mode) for mode in embedding_chief.MODES}
         blocks = {m: own[1:] for m, own in run_interleaved(modes, 1 + arguments.repeats).items()}
         facts: dict[str, Any] = chief.request({"do": "compare"}, START_SECONDS)
-        links = min(arguments.servers, arguments.workers)
-        wire = wire_seconds([facts["row_bytes"] / links], arguments.rate)
+        wire = forecaster.wire_seconds / arguments.workers
         return {
             "settings": vars(arguments),
             "cores": os.cpu_count(),
@@ -139,7 +142,9 @@ if __name__ == "__main__":
     parser.add_argument("--most-rows", type=int, default=100_000, help="of a table")
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--batch", type=int, default=2048)
-    parser.add_argument("--steps", type=int, default=8, help="of a staged call")
-    parser.add_argument("--calls", type=int, default=2, help="staged calls of a block")
+    parser.add_argument("--steps", type=int, default=16, help="of a staged call")
+    parser.add_argument(
+        "--calls", type=int, default=1, help="staged calls of a block, behind one of each worker"
+    )
     parser.add_argument("--repeats", type=int, default=4)
     print(json.dumps(measure(parser.parse_args()), indent=1))

@@ -4,9 +4,10 @@ Asked {"do": "start", "cluster": {job: [address]}, "model": a name of `recommend
 "width": int, "batch": int, "steps": int}, it makes the jobs. Then, as often as asked:
 {"do": "capture", "path": a file, "batches": n} writes there what `tfwave.embedding.capture` sees of a like job
 whose tables are in this process;
-{"do": "run", "mode": one of MODES, "batches": n} trains one on the next n batches, and answers {"seconds": [of a
-step]};
-{"do": "compare"} answers which losses are equal, and the bytes of the rows that a batch needs.
+{"do": "run", "mode": one of MODES, "lead": m, "batches": n} trains one on the next m batches, and then on n more,
+and answers {"seconds": [of a step of these]}: those before hide that the first call has to be prepared;
+{"do": "compare"} answers which losses are equal, as far as all have come, and the bytes of the rows that a batch
+needs.
 """
 
 import time
@@ -17,7 +18,8 @@ from tools.bench.embeddings.recommenders import MODELS as RECOMMENDERS
 from tools.bench.obeying import obey, strategy_of
 
 MODULE = "tools.bench.embeddings.embedding_chief"
-MODES = ("stock", "unique", "staged", "hot", "stale")
+STAGED = ("staged", "hot", "stale")
+MODES = ("stock", "unique", *STAGED)
 CARDINALITIES = (1460, 583, 10**7, 2 * 10**6, 305, 24, 12517, 633, 3, 93145, 5683, 8 * 10**6, 3194, 27, 14992)
 CARDINALITIES += (5 * 10**6, 10, 5652, 2173, 4, 7 * 10**6, 18, 15, 286181, 105, 142572)
 """Of Criteo's features."""
@@ -33,6 +35,7 @@ class Chief:
     def __init__(self, request: dict[str, Any]) -> None:
         import tensorflow as tf
 
+        self._tf = tf
         self._strategy: Any = strategy_of(request["cluster"])
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
         self._model = RECOMMENDERS[request["model"]]
@@ -47,21 +50,27 @@ class Chief:
         capture(*self._step_of_tables(), self._data(0, batches), path, batches=batches)
         return {}
 
-    def run(self, mode: str, batches: int) -> dict[str, Any]:
-        done = len(self._losses[mode])
-        data = self._data(done, batches)
+    def run(self, mode: str, lead: int, batches: int) -> dict[str, Any]:
+        steps = self._steps if mode in STAGED else 1
+        remote = self._runs[mode](self._data(len(self._losses[mode]), lead + batches))
+        led = [value.fetch() for value in remote[: lead // steps]]
         begin = time.perf_counter()
-        self._losses[mode] += self._runs[mode](data)
-        return {"seconds": [(time.perf_counter() - begin) / batches]}
+        self._coordinator.join()
+        seconds = time.perf_counter() - begin
+        losses = [*led, *(value.fetch() for value in remote[lead // steps :])]
+        self._losses[mode] += [float(loss) for loss in self._tf.nest.flatten(losses)]
+        return {"seconds": [seconds / batches]}
 
     def compare(self) -> dict[str, Any]:
         import numpy as np
 
         ids = next(iter(self._data(0, 1)))[0]
         unique = sum(len(np.unique(some)) for some in ids.values())
+        least = min(map(len, self._losses.values()))
+        first = {mode: own[:least] for mode, own in self._losses.items()}
         return {
-            "losses_equal_to_stock": {m: own == self._losses["stock"] for m, own in self._losses.items()},
-            "steps_each": len(self._losses["stock"]),
+            "losses_equal_to_stock": {mode: own == first["stock"] for mode, own in first.items()},
+            "steps_compared": least,
             "rows_of_all_ids": len(CARDINALITIES) * self._batch,
             "rows": unique,
             "row_bytes": unique * self._width * 4,
@@ -110,25 +119,23 @@ class Chief:
 
         return step, tables
 
-    def _job(self, mode: str) -> Callable[[Any], list[float]]:
+    def _job(self, mode: str) -> Callable[[Any], list[Any]]:
+        """What schedules a job's calls on batches, and returns what they will."""
         from tfwave.embedding import staged
 
         with self._strategy.scope():
             step, tables = self._step_of_tables()
         if mode == "stock":
             return self._stock(step, tables)
-        staleness, steps = int(mode == "stale"), 1 if mode == "unique" else self._steps
+        staleness, steps = int(mode == "stale"), self._steps if mode in STAGED else 1
         hot = HOT_BYTES if mode == "hot" else 0
         train = staged(step, tables, staleness=staleness, steps=steps, hot_bytes=hot)
 
-        def run(data: Any) -> list[float]:
-            remote = [self._coordinator.schedule(c.function, args=c.args) for c in train.calls(data)]
-            self._coordinator.join()
-            return [float(loss) for values in remote for loss in values.fetch()]
+        return lambda data: [
+            self._coordinator.schedule(call.function, args=call.args) for call in train.calls(data)
+        ]
 
-        return run
-
-    def _stock(self, step: Any, tables: Any) -> Callable[[Any], list[float]]:
+    def _stock(self, step: Any, tables: Any) -> Callable[[Any], list[Any]]:
         """As TensorFlow's optimizers do it: gradients of all ids go to the server, which sums those of a row."""
         import tensorflow as tf
 
@@ -144,12 +151,7 @@ class Chief:
                     tables[table].optimizer.apply(variable, tables[table].slots[0], rows, summed)
             return loss
 
-        def run(data: Any) -> list[float]:
-            remote = [self._coordinator.schedule(stock, args=element) for element in data]
-            self._coordinator.join()
-            return [float(value.fetch()) for value in remote]
-
-        return run
+        return lambda data: [self._coordinator.schedule(stock, args=element) for element in data]
 
 
 def zipf(random: Any, rows: int, count: int) -> Any:
