@@ -82,30 +82,35 @@ class Call:
             behind = self._batches[k + 1 : k + 2]
             early = [self._pull(sent, (b.early, b.new)) for b in behind]
             end = max(end, ready) + self._times.worker
+            self._round(end, own.dense)
             if apart and behind:
-                first = self._push(end, (own.dense, own.first))
+                first = self._push(end, (own.first,))
                 told = max(self._pulled, self._pushed + latency) + latency
                 sent = max(updated, first)
-                late = self._pull(sent, (own.dense, behind[0].late))
+                late = self._pull(sent, (behind[0].late,))
                 updated = self._push(told, (own.rest,))
             else:
-                sent = updated = self._push(end, own.pushed)
-                late = self._pull(sent, [load for b in behind for load in (b.dense, b.late)])
+                sent = updated = self._push(end, (own.first, own.rest))
+                late = self._pull(sent, [b.late for b in behind])
             ready = max([late, *early])
         return updated
 
     def stale(self, staleness: int) -> float:
         """Seconds of it, with all rows pulled so many batches ahead."""
         ready = [self._pull(self._told, _rows_of(own)) for own in self._batches[:staleness]]
-        updated, end = self._told, 0.0
+        updated, end, dense = self._told, 0.0, 0.0
         for k, own in enumerate(self._batches):
-            dense = self._pull(updated, (own.dense,)) if k and own.dense.total else 0.0
             ready += [
                 self._pull(updated, _rows_of(b)) for b in self._batches[k + staleness : k + staleness + 1]
             ]
             end = max(end, ready[k], dense) + self._times.worker
-            updated = self._push(end, own.pushed)
+            dense = self._round(end, own.dense)
+            updated = self._push(end, (own.first, own.rest))
         return updated
+
+    def _round(self, at: float, dense: Load) -> float:
+        """When the variables are back, updated, whose gradients may leave from then on."""
+        return self._pull(self._push(at, (dense,)), (dense,)) if dense.total else 0.0
 
     def _pull(self, at: float, loads: Sequence[Load]) -> float:
         """When the rows are there that servers may send from then on."""
@@ -126,14 +131,16 @@ def floor_seconds(batches: Sequence[BatchLoads], times: Times, links: Links, *, 
     1. Behind the last pull a batch is computed, and pushed.
     2. Before the first push a batch is pulled, and computed; or the servers are told all rows, before any push.
     3. The worker computes all batches behind the first pull, and before the last push. Steps go round by the
-       worker, the push and the pull of dense variables, and exact ones by those of repeated rows, too.
+       worker, the push and the pull of dense variables, and exact ones by those of repeated rows, too: the second
+       of both leaves while the first comes back.
     """
     pulls = [sum(map(links.seconds, own.pulled)) for own in batches]
     pushes = [sum(map(links.seconds, own.pushed)) for own in batches]
     asked = [links.seconds(own.asked) for own in batches]
-    dense = [links.seconds(own.dense) for own in batches]
-    first = max(asked[0] + pulls[0] - dense[0], pulls[0])
-    trips = 2 * (sum(dense[1:]) + exact * sum(links.seconds(own.first) for own in batches))
+    dense = links.seconds(batches[0].dense)
+    first = max(asked[0] + pulls[0] - dense, pulls[0])
+    rows = [exact * links.seconds(own.first) for own in batches[:-1]]
+    trips = sum(dense + own + max(dense, own) for own in rows)
     return max(
         first + sum(pulls[1:]) + times.worker + min(pushes),
         first + times.worker + sum(pushes),
