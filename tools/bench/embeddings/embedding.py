@@ -8,11 +8,11 @@ Five jobs of the same seed, trained in turn on the same batches, one after the o
     hot         the same, with rows that a call needs again kept on the worker, in 64 MiB
     stale       as staged, with rows one update old
 
-The first block of each, with its trace, is not counted, nor is a first call of each worker in a block: who trains
-on prepares calls while others run. Afterwards losses are compared: with one worker those of
-the first four must be equal bit for bit. Tables lie whole, dealt out over the servers in turn. With several
-workers the seconds of a step are those of all batches, divided by how many these are. What each should take, and
-the floor of staged steps, whatever the order of their transfers, is foretold by a capture in one process.
+The first block of each, with its trace, is not counted. As where a training goes on, the first call of each worker
+is prepared when a block begins, and those of the next block while it runs. Afterwards losses are compared: with one
+worker those of the first four must be equal bit for bit. Tables lie whole, dealt out over the servers in turn. Of
+several workers the seconds of a step are those of all batches, divided by how many these are. What each should
+take, and the floor of staged steps, whatever the order of transfers, is foretold by a capture in one process.
 
     tools/bench/embeddings/embedding.py                26 tables, 2048 samples, 64 wide, 1 Gbit/s, DLRM-like
     tools/bench/embeddings/embedding.py --model dcn --servers 2 --workers 2 --rate 3e8
@@ -43,7 +43,7 @@ ROOT = Path(__file__).resolve().parents[3]
 START_SECONDS = 600.0
 STEP_SECONDS = 60.0
 LEAST_STEPS = 8
-"""Of a block."""
+"""Of each worker in a block."""
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
 
 
@@ -109,9 +109,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
 
         def block(mode: str) -> list[float]:
             steps = arguments.steps if mode in embedding_chief.STAGED else 1
-            lead, count = arguments.workers * steps, max(arguments.calls * steps, LEAST_STEPS)
-            asked = {"do": "run", "mode": mode, "lead": lead, "batches": count}
-            return chief.request(asked, START_SECONDS + (lead + count) * STEP_SECONDS)["seconds"]
+            count = arguments.workers * max(arguments.calls * steps, LEAST_STEPS)
+            asked = {"do": "run", "mode": mode, "batches": count}
+            return chief.request(asked, START_SECONDS + count * STEP_SECONDS)["seconds"]
 
         forecaster = forecaster_of(chief, directory / "capture.json", arguments)
         modes = {mode: lambda mode=mode: block(mode) for mode in embedding_chief.MODES}
@@ -143,8 +143,6 @@ if __name__ == "__main__":
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--steps", type=int, default=16, help="of a staged call")
-    parser.add_argument(
-        "--calls", type=int, default=1, help="staged calls of a block, behind one of each worker"
-    )
+    parser.add_argument("--calls", type=int, default=1, help="staged ones of each worker in a block")
     parser.add_argument("--repeats", type=int, default=4)
     print(json.dumps(measure(parser.parse_args()), indent=1))

@@ -4,14 +4,15 @@ Asked {"do": "start", "cluster": {job: [address]}, "model": a name of `recommend
 "width": int, "batch": int, "steps": int}, it makes the jobs. Then, as often as asked:
 {"do": "capture", "path": a file, "batches": n} writes there what `tfwave.embedding.capture` sees of a like job
 whose tables are in this process;
-{"do": "run", "mode": one of MODES, "lead": m, "batches": n} trains one on the next m batches, and then on n more,
-and answers {"seconds": [of a step of these]}: those before hide that the first call has to be prepared;
+{"do": "run", "mode": one of MODES, "batches": n} trains one on the next n batches, prepares as many behind
+those that are, and answers {"seconds": [of a step]};
 {"do": "compare"} answers which losses are equal, as far as all have come, and the bytes of the rows that a batch
 needs.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 from tools.bench.embeddings.recommenders import MODELS as RECOMMENDERS
@@ -29,6 +30,10 @@ _DENSE = 13
 HOT_BYTES = 2**26
 
 
+Calls = Callable[[Any], Iterator[tuple[Any, Any]]]
+"""Of batches: functions with what each takes."""
+
+
 class Chief:
     """The jobs, and what they lost."""
 
@@ -41,7 +46,9 @@ class Chief:
         self._model = RECOMMENDERS[request["model"]]
         self._rows = [min(rows, request["most_rows"]) for rows in CARDINALITIES]
         self._width, self._batch, self._steps = request["width"], request["batch"], request["steps"]
-        self._runs = {mode: self._job(mode) for mode in MODES}
+        self._workers = len(request["cluster"]["worker"])
+        self._calls = {mode: self._job(mode) for mode in MODES}
+        self._ahead: dict[str, list[tuple[Any, Any]]] = {}
         self._losses: dict[str, list[float]] = {mode: [] for mode in MODES}
 
     def capture(self, path: str, batches: int) -> dict[str, Any]:
@@ -50,15 +57,22 @@ class Chief:
         capture(*self._step_of_tables(), self._data(0, batches), path, batches=batches)
         return {}
 
-    def run(self, mode: str, lead: int, batches: int) -> dict[str, Any]:
+    def run(self, mode: str, batches: int) -> dict[str, Any]:
         steps = self._steps if mode in STAGED else 1
-        remote = self._runs[mode](self._data(len(self._losses[mode]), lead + batches))
-        led = [value.fetch() for value in remote[: lead // steps]]
+        ahead = steps * self._workers
+        if mode not in self._ahead:
+            self._ahead[mode] = list(self._calls[mode](self._data(0, ahead)))
+        data = self._data(len(self._losses[mode]) + ahead, batches)
         begin = time.perf_counter()
+        calls = chain(self._ahead[mode], self._calls[mode](data))
+        remote = [
+            self._coordinator.schedule(function, args) for function, args in islice(calls, batches // steps)
+        ]
+        self._ahead[mode] = list(calls)
         self._coordinator.join()
         seconds = time.perf_counter() - begin
-        losses = [*led, *(value.fetch() for value in remote[lead // steps :])]
-        self._losses[mode] += [float(loss) for loss in self._tf.nest.flatten(losses)]
+        losses = self._tf.nest.flatten([value.fetch() for value in remote])
+        self._losses[mode] += [float(loss) for loss in losses]
         return {"seconds": [seconds / batches]}
 
     def compare(self) -> dict[str, Any]:
@@ -119,8 +133,7 @@ class Chief:
 
         return step, tables
 
-    def _job(self, mode: str) -> Callable[[Any], list[Any]]:
-        """What schedules a job's calls on batches, and returns what they will."""
+    def _job(self, mode: str) -> Calls:
         from tfwave.embedding import staged
 
         with self._strategy.scope():
@@ -131,11 +144,9 @@ class Chief:
         hot = HOT_BYTES if mode == "hot" else 0
         train = staged(step, tables, staleness=staleness, steps=steps, hot_bytes=hot)
 
-        return lambda data: [
-            self._coordinator.schedule(call.function, args=call.args) for call in train.calls(data)
-        ]
+        return lambda data: ((call.function, call.args) for call in train.calls(data))
 
-    def _stock(self, step: Any, tables: Any) -> Callable[[Any], list[Any]]:
+    def _stock(self, step: Any, tables: Any) -> Calls:
         """As TensorFlow's optimizers do it: gradients of all ids go to the server, which sums those of a row."""
         import tensorflow as tf
 
@@ -151,7 +162,7 @@ class Chief:
                     tables[table].optimizer.apply(variable, tables[table].slots[0], rows, summed)
             return loss
 
-        return lambda data: [self._coordinator.schedule(stock, args=element) for element in data]
+        return lambda data: ((stock, element) for element in data)
 
 
 def zipf(random: Any, rows: int, count: int) -> Any:
