@@ -1,7 +1,7 @@
 """What steps take where all tasks are on one machine, and share its cores.
 
 The seconds below were fitted to 36 jobs of three models, on two cores of an AMD EPYC: one or two servers and
-workers, and links of 0.3 to 10 Gbit/s. Gains that they forecast are off by 3 points, at most by 10.
+workers, and links of 0.3 to 10 Gbit/s.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tfwave.staging.capture import Capture
 
 CARRY_CORE_SECONDS = 2e-9
 """Of a byte, to send and to receive it."""
-STEP_CORE_SECONDS = 0.025
+STEP_CORE_SECONDS = 0.005
 """Of a step, to have workers and servers do what one process does by itself."""
 
 

@@ -25,12 +25,13 @@ VIEWS: dict[str, tuple[View, ...]] = {
     ),
     "embedding": (
         View(
-            f"Staged embeddings, steps of 2048 samples of 26 tables, 64 wide. {LINK} `over_floor` is over what no "
-            "order of a staged step's transfers can pass, by a capture in one process.",
+            f"Staged embeddings, 16 steps a call, of 2048 samples of 26 tables, 64 wide. {LINK} `over_wire` is over "
+            "the bytes that a step moves each way, each row once, and the model's own variables; `over_floor` over "
+            "what no order of a staged step's transfers can pass, by a capture in one process.",
             "modes/*",
             (
                 *("settings.model", "settings.servers", "settings.workers", "settings.rate:rate"),
-                *("mode", *STEPS, "paired_ratio_to_stock", "over_floor"),
+                *("mode", *STEPS, "paired_ratio_to_stock", "over_wire", "over_floor"),
             ),
             forecast=Forecast(
                 "forecast_seconds/modes.stock.forecast_seconds",
