@@ -23,7 +23,7 @@ from tools.bench.embeddings.embedding_chief import CARDINALITIES, zipf
 from tools.bench.interleaved import ETHERNET_SHARE
 
 RESULTS = Path(__file__).resolve().parents[3] / "tools" / "bench" / "results" / "embedding.json"
-SERVER_SECONDS, CORE_SECONDS = 0.008, 0.042
+SERVER_SECONDS, CORE_SECONDS = 0.008, 0.026
 DENSE_BYTES = tuple(4 * numbers for numbers in ((26 * 64 + 13) * 64, 64 * 32, 32))
 """Of the recorded steps: they are not in the record."""
 
@@ -206,7 +206,7 @@ def capture_of_record(recorded: list[dict[str, Any]]) -> Capture:
     return found.model_copy(update={"core_seconds": CORE_SECONDS})
 
 
-@pytest.mark.parametrize(("rate", "most"), [(3e8, 4), (1e9, 5), (1e10, 6)])
+@pytest.mark.parametrize(("rate", "most"), [(3e8, 2), (1e9, 2), (1e10, 6)])
 def test_forecast_gains_are_within_so_many_points_of_recorded_ones(
     rate: float, most: float, recorded: list[dict[str, Any]], capture_of_record: Capture
 ) -> None:
@@ -229,10 +229,10 @@ def test_forecast_gains_are_within_so_many_points_of_recorded_ones(
 
 def test_the_plan_of_the_record_gains_and_says_how_much(capture_of_record: Capture) -> None:
     plan = plan_embeddings(capture_of_record, Links(1e9 / 8))
-    assert (plan.steps, plan.staleness, plan.hot_bytes) == (8, 0, 0)
+    assert (plan.steps, plan.staleness, plan.hot_bytes) == (16, 0, 0)
     assert plan.priorities.pushes_apart
     assert plan.bound_seconds < plan.seconds < plan.unique_seconds < plan.stock_seconds
-    assert plan.verdict.startswith(("gain expected: 5.", "gain expected: 6."))
+    assert plan.verdict.startswith("gain expected: 6.")
 
 
 def test_where_the_worker_computes_no_gain_is_expected() -> None:
