@@ -25,9 +25,9 @@ VIEWS: dict[str, tuple[View, ...]] = {
     ),
     "embedding": (
         View(
-            f"Staged embeddings, 16 steps a call, of 2048 samples of 26 tables, 64 wide. {LINK} `over_wire` is over "
-            "the bytes that a step moves each way, each row once, and the model's own variables; `over_floor` over "
-            "what no order of a staged step's transfers can pass, by a capture in one process.",
+            f"Staged embeddings, 16 steps a call, of 2048 samples of 26 tables, 64 wide. {LINK} `over_wire` is "
+            "over the bytes that a step moves each way, each row once, and the model's own variables; `over_floor` "
+            "over what no order of a staged step's transfers can pass, by a capture in one process.",
             "modes/*",
             (
                 *("settings.model", "settings.servers", "settings.workers", "settings.rate:rate"),
