@@ -40,12 +40,20 @@ class BatchLoads:
     dense: Load
 
     @property
+    def pulled_rows(self) -> tuple[Load, ...]:
+        return self.early, self.late, self.new
+
+    @property
+    def pushed_rows(self) -> tuple[Load, ...]:
+        return self.first, self.rest
+
+    @property
     def pulled(self) -> tuple[Load, ...]:
-        return self.dense, self.early, self.late, self.new
+        return self.dense, *self.pulled_rows
 
     @property
     def pushed(self) -> tuple[Load, ...]:
-        return self.dense, self.first, self.rest
+        return self.dense, *self.pushed_rows
 
     @property
     def moved(self) -> float:

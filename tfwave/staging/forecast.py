@@ -76,7 +76,7 @@ class Call:
 
     def exact(self, *, apart: bool) -> float:
         """Seconds of it, with the gradients of repeated rows first, or all together."""
-        ready = self._pull(self._told, _rows_of(self._batches[0]))
+        ready = self._pull(self._told, self._batches[0].pulled_rows)
         sent, updated, end, latency = self._told, self._told, 0.0, self._links.latency
         for k, own in enumerate(self._batches):
             behind = self._batches[k + 1 : k + 2]
@@ -90,22 +90,22 @@ class Call:
                 late = self._pull(sent, (behind[0].late,))
                 updated = self._push(told, (own.rest,))
             else:
-                sent = updated = self._push(end, (own.first, own.rest))
+                sent = updated = self._push(end, own.pushed_rows)
                 late = self._pull(sent, [b.late for b in behind])
             ready = max([late, *early])
         return updated
 
     def stale(self, staleness: int) -> float:
         """Seconds of it, with all rows pulled so many batches ahead."""
-        ready = [self._pull(self._told, _rows_of(own)) for own in self._batches[:staleness]]
+        ready = [self._pull(self._told, own.pulled_rows) for own in self._batches[:staleness]]
         updated, end, dense = self._told, 0.0, 0.0
         for k, own in enumerate(self._batches):
             ready += [
-                self._pull(updated, _rows_of(b)) for b in self._batches[k + staleness : k + staleness + 1]
+                self._pull(updated, b.pulled_rows) for b in self._batches[k + staleness : k + staleness + 1]
             ]
             end = max(end, ready[k], dense) + self._times.worker
             dense = self._round(end, own.dense)
-            updated = self._push(end, (own.first, own.rest))
+            updated = self._push(end, own.pushed_rows)
         return updated
 
     def _round(self, at: float, dense: Load) -> float:
@@ -147,7 +147,3 @@ def floor_seconds(batches: Sequence[BatchLoads], times: Times, links: Links, *, 
         sum(asked) + sum(pushes),
         first + len(batches) * times.worker + trips + pushes[-1],
     )
-
-
-def _rows_of(own: BatchLoads) -> tuple[Load, ...]:
-    return own.early, own.late, own.new

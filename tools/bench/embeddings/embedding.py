@@ -42,8 +42,8 @@ from tools.bench.interleaved import figures, run_interleaved, wire_seconds
 ROOT = Path(__file__).resolve().parents[3]
 START_SECONDS = 600.0
 STEP_SECONDS = 60.0
-LEAST_STEPS = 8
-"""Of each worker in a block."""
+SINGLE_STEPS = 8
+"""Of each worker in a block, where a call makes one."""
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}
 
 
@@ -108,8 +108,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
         chief.request({"do": "start", "cluster": cluster} | settings, START_SECONDS)
 
         def block(mode: str) -> list[float]:
-            steps = arguments.steps if mode in embedding_chief.STAGED else 1
-            count = arguments.workers * max(arguments.calls * steps, LEAST_STEPS)
+            is_staged = mode in embedding_chief.STAGED
+            count = arguments.workers * (arguments.calls * arguments.steps if is_staged else SINGLE_STEPS)
             asked = {"do": "run", "mode": mode, "batches": count}
             return chief.request(asked, START_SECONDS + count * STEP_SECONDS)["seconds"]
 

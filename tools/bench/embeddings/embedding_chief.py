@@ -58,7 +58,7 @@ class Chief:
         return {}
 
     def run(self, mode: str, batches: int) -> dict[str, Any]:
-        steps = self._steps if mode in STAGED else 1
+        steps = self._steps_of(mode)
         ahead = steps * self._workers
         if mode not in self._ahead:
             self._ahead[mode] = list(self._calls[mode](self._data(0, ahead)))
@@ -133,6 +133,10 @@ class Chief:
 
         return step, tables
 
+    def _steps_of(self, mode: str) -> int:
+        """Of a call."""
+        return self._steps if mode in STAGED else 1
+
     def _job(self, mode: str) -> Calls:
         from tfwave.embedding import staged
 
@@ -140,9 +144,8 @@ class Chief:
             step, tables = self._step_of_tables()
         if mode == "stock":
             return self._stock(step, tables)
-        staleness, steps = int(mode == "stale"), self._steps if mode in STAGED else 1
-        hot = HOT_BYTES if mode == "hot" else 0
-        train = staged(step, tables, staleness=staleness, steps=steps, hot_bytes=hot)
+        staleness, hot = int(mode == "stale"), HOT_BYTES if mode == "hot" else 0
+        train = staged(step, tables, staleness=staleness, steps=self._steps_of(mode), hot_bytes=hot)
 
         return lambda data: ((call.function, call.args) for call in train.calls(data))
 
