@@ -7,7 +7,7 @@ from tfwave.errors import PlanError
 from tfwave.plan.embeddings import Embeddings, RowPriorities
 from tfwave.sizes import milliseconds
 from tfwave.staging.capture import Capture
-from tfwave.staging.cores import Cores
+from tfwave.staging.cores import Cores, added_core_seconds
 from tfwave.staging.counts import BYTES, BatchLoads, Counted, Load
 from tfwave.staging.forecast import Call, Links, Times, floor_seconds, stock_seconds
 
@@ -74,9 +74,9 @@ class Forecaster:
         seconds = stock_seconds(self._capture, load, ids, dense, self._links)
         return self._shared(seconds, ids + 2 * (load.total + dense.total))
 
-    def _shared(self, seconds: float, moved: float) -> float:
+    def _shared(self, seconds: float, moved: float, added: float = 0.0) -> float:
         """Of a step that moves so many bytes, by which it keeps cores busy that all tasks share, if they do."""
-        return seconds if self._cores is None else self._cores.seconds(seconds, moved)
+        return seconds if self._cores is None else self._cores.seconds(seconds, moved, added)
 
     def unique(self) -> float:
         """Seconds of a step in which each row travels once, and nothing beside another thing."""
@@ -104,7 +104,7 @@ class Forecaster:
             moved += sum(own.moved for own in batches)
         count = len(windows) * steps
         each = count * self._links.workers
-        taken = self._shared(seconds / each, moved / count)
+        taken = self._shared(seconds / each, moved / count, added_core_seconds(steps))
         return Way(staleness, hot_bytes, steps, taken, floor / each)
 
     def ways(self, staleness: int, room: int) -> Iterator[Way]:

@@ -1,8 +1,7 @@
 """What steps take where all tasks are on one machine, and share its cores.
 
 The seconds below were fitted to 36 jobs of three models, on two cores of an AMD EPYC: one or two servers and
-workers, and links of 0.3 to 10 Gbit/s. Gains that they forecast are off by 3 points, at most by 12: what a step by
-itself gains is forecast too high.
+workers, and links of 0.3 to 10 Gbit/s. Gains that they forecast there are off by 2 points, at most by 8.
 """
 
 from dataclasses import dataclass
@@ -13,8 +12,10 @@ from tfwave.staging.capture import Capture
 
 CARRY_CORE_SECONDS = 2e-9
 """Of a byte, to send and to receive it."""
-STEP_CORE_SECONDS = 0.005
-"""Of a step, to have workers and servers do what one process does by itself."""
+STEP_CORE_SECONDS = 0.004
+"""Of a step whose rows travel once, to have workers and servers do what one process does by itself."""
+CALL_CORE_SECONDS = 0.01
+"""Of a call of such steps, to begin and to end it."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,15 @@ class Cores:
             raise CostError("the capture does not say what steps take of the cores: capture it again")
         return cls(count, capture.core_seconds)
 
-    def seconds(self, apart: float, moved: float) -> float:
-        """Of a step that moves so many bytes, and takes `apart` where each task has cores of its own."""
-        busy = (self.step_seconds + STEP_CORE_SECONDS + CARRY_CORE_SECONDS * moved) / self.count
+    def seconds(self, apart: float, moved: float, added: float = 0.0) -> float:
+        """Of a step that moves so many bytes, and takes `apart` where each task has cores of its own.
+
+        It keeps a core busy for the seconds `added` beyond those that were captured.
+        """
+        busy = (self.step_seconds + added + CARRY_CORE_SECONDS * moved) / self.count
         return max(apart, busy) + EXPOSED * min(apart, busy)
+
+
+def added_core_seconds(steps: int) -> float:
+    """Of a step in a call of so many. Stock steps add none: what is prepared for captured ones they do without."""
+    return STEP_CORE_SECONDS + CALL_CORE_SECONDS / steps

@@ -16,7 +16,7 @@ from tfwave.errors import CostError, PlanError
 from tfwave.plan.io import load_plan
 from tfwave.staging.capture import Capture, CapturedTable, Part, packed, read_capture
 from tfwave.staging.choice import Forecaster, plan_embeddings
-from tfwave.staging.cores import CARRY_CORE_SECONDS, STEP_CORE_SECONDS
+from tfwave.staging.cores import CALL_CORE_SECONDS, CARRY_CORE_SECONDS, STEP_CORE_SECONDS
 from tfwave.staging.counts import Counted, Load
 from tfwave.staging.forecast import Links
 from tools.bench.embeddings.embedding_chief import CARDINALITIES, zipf
@@ -150,7 +150,8 @@ def test_before_the_first_push_a_batch_is_pulled_and_computed() -> None:
 
 def test_tasks_of_one_machine_share_its_cores() -> None:
     """A step alone keeps them busy for 0.5 s, and half as long with two; less than that it does not take."""
-    capture = small().model_copy(update={"core_seconds": 0.5 - STEP_CORE_SECONDS})
+    added = STEP_CORE_SECONDS + CALL_CORE_SECONDS
+    capture = small().model_copy(update={"core_seconds": 0.5 - added})
     links = Links(1e9)
     bytes_moved = 16 + 48 + 48
     one, two = (Forecaster(capture, links, cores).unique() for cores in (1, 2))
@@ -158,16 +159,24 @@ def test_tasks_of_one_machine_share_its_cores() -> None:
     busy = 0.5 + CARRY_CORE_SECONDS * bytes_moved
     assert (one, two) == pytest.approx((busy + EXPOSED * apart, busy / 2 + EXPOSED * apart))
     stock = Forecaster(capture, links, 1).stock()
-    assert stock == pytest.approx(0.5 + CARRY_CORE_SECONDS * (20 + 2 * 64) + EXPOSED * 0.04, rel=1e-5)
+    assert stock == pytest.approx(0.5 - added + CARRY_CORE_SECONDS * (20 + 2 * 64) + EXPOSED * 0.04, rel=1e-5)
     slow = Links(10)
     wire = Forecaster(capture, slow).unique()
     assert Forecaster(capture, slow, 1).unique() == pytest.approx(wire + EXPOSED * busy)
 
 
+def test_two_steps_share_what_their_call_takes_of_the_cores() -> None:
+    batches = [{"a": [0, 1]}, {"a": [2, 3]}]
+    capture = captured([whole("a", 100, 4)], batches, (1e-9, 0.0)).model_copy(update={"core_seconds": 1.0})
+    found = Forecaster(capture, Links(1e9), cores=1)
+    one, two = found.staged(0, 0, 1).seconds, found.staged(0, 0, 2).seconds
+    assert one - two == pytest.approx(CALL_CORE_SECONDS / 2, rel=1e-3)
+
+
 def test_each_workers_step_keeps_shared_cores_busy() -> None:
     """However many make steps beside each other, the cores make these one after the other."""
     mebibytes = captured([whole("a", 2, 2**20)], [{"a": [0]}] * 4).model_copy(update={"core_seconds": 1.0})
-    busy = 1 + STEP_CORE_SECONDS + CARRY_CORE_SECONDS * (4 + 2 * 2**22)
+    busy = 1 + STEP_CORE_SECONDS + CALL_CORE_SECONDS + CARRY_CORE_SECONDS * (4 + 2 * 2**22)
     for workers in (1, 3):
         links = Links(1e12, workers=workers)
         apart = Forecaster(mebibytes, links).unique()
