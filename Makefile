@@ -11,7 +11,8 @@ TF ?=
 VENV := .venv$(TF:%=-%)
 PYTEST := $(VENV)/bin/python -m pytest -rs
 MEASURES := $(patsubst %,tests/cluster/%.py,runtime/test_ack_window demo/test_demo demo/test_network)
-WIDE := $(patsubst %,tests/numerics/%.py,test_corpus graph/test_cut_corpus passes/test_rewrites)
+SHORT := -m 'not long'
+LONG := -m long
 MANY := $(patsubst %,tests/numerics/%,memory/test_fit_memory.py waves)
 FAULT_STEPS ?= 500
 SEED ?= 1
@@ -30,15 +31,15 @@ test: $(VENV)/.ready ## check, and run all tests; with TF=2.20 the tests, on tha
 	@$(if $(TF),$(VENV)/bin/tfwave doctor)
 	@$(MAKE) --no-print-directory -j2 $(if $(TF),,check) test-fast
 	@echo '== pytest: numerics (TensorFlow in this process)'
-	@$(PYTEST) tests/numerics -n 3 --dist loadgroup --no-loadscope-reorder
+	@$(PYTEST) tests/numerics $(SHORT) -n 3 --dist loadgroup --no-loadscope-reorder
 	@echo '== pytest: cluster, and faults in a short form (real TensorFlow servers on loopback)'
-	@$(PYTEST) tests/cluster tests/faults $(MEASURES:%=--ignore=%) -n 3 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) tests/cluster tests/faults $(SHORT) $(MEASURES:%=--ignore=%) -n 3 --dist loadfile --no-loadscope-reorder
 	@echo '== pytest: cluster (links of a set rate, one test at a time)'
-	@$(PYTEST) $(MEASURES)
+	@$(PYTEST) $(MEASURES) $(SHORT)
 
 test-fast: $(VENV)/.ready ## run the tests that need no TensorFlow: those that wait leave their core to others
 	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'
-	@$(PYTEST) tests/unit tests/property tests/fuzz $(if $(TF),,tests/golden) -n 3
+	@$(PYTEST) tests/unit tests/property tests/fuzz $(SHORT) $(if $(TF),,tests/golden) -n 3
 
 test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes), and write docs/reliability.md
 	@echo '== pytest: faults'
@@ -47,14 +48,17 @@ test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes),
 	@rm .faults.json
 
 test-long: export TFWAVE_TEST_FULL := 1
-test-long: .venv/.ready ## run in full the tests of which make test has some: more random steps, whole networks
+test-long: .venv/.ready ## run what takes long, and in full what make test has some of: whole networks, more random steps
 	@echo '== pytest: property'
 	@$(PYTEST) tests/property -n 3
-	@echo '== pytest: numerics (ResNet50 and InceptionV3 with all blocks and channels)'
-	@$(PYTEST) $(WIDE) -k 'resnet50 or inception' -n 2 --dist loadgroup --no-loadscope-reorder
-	@echo '== pytest: numerics, cluster (all combinations)'
-	@$(PYTEST) $(MANY) -n 3 --dist loadgroup --no-loadscope-reorder
-	@$(PYTEST) tests/cluster/keras/test_burst.py
+	@echo '== pytest: numerics (what takes long, as ResNet50 and InceptionV3 with all blocks and channels)'
+	@$(PYTEST) tests/numerics $(LONG) -n 2 --dist loadgroup --no-loadscope-reorder
+	@echo '== pytest: numerics (all combinations)'
+	@$(PYTEST) $(MANY) $(SHORT) -n 3 --dist loadgroup --no-loadscope-reorder
+	@echo '== pytest: cluster (what takes long, and all combinations)'
+	@$(PYTEST) tests/cluster $(LONG) $(MEASURES:%=--ignore=%) -n 3 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) tests/cluster/keras/test_burst.py $(SHORT)
+	@$(PYTEST) $(MEASURES) $(LONG)
 
 fuzz: .venv/.ready ## a million tensors under sanitizers, then SEEDS of damaged input, at most MINUTES (60) of them
 	@echo '== pytest: storms of a million hand-offs'

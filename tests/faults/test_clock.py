@@ -18,6 +18,7 @@ HELD_SECONDS = 0.3
 """For so long it is looked whether what is held stays so: time enough for a thread that was woken to let it go."""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler for the clock")
 def test_a_clock_that_jumps(
     steps: int, seed: int, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory

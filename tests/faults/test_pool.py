@@ -9,6 +9,7 @@ from tests.numerics.processes import PROCESS_SECONDS, said_by
 pytestmark = pytest.mark.tensorflow
 
 
+@pytest.mark.long
 def test_a_job_beside_bad_ones(steps: int, seed: int, ledger: Ledger) -> None:
     seconds = PROCESS_SECONDS * max(1, steps / SHORT)
     said = said_by("tests.faults.pool_jobs", str(seed), str(steps), seconds=seconds)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.corpus import FUNCTIONS, SAMPLES, load, reference
+from tests.full import each
+from tests.numerics.corpus import FUNCTIONS, LARGE, SAMPLES, load, reference
 from tests.numerics.corpus.function import FunctionSample
 from tests.numerics.corpus.lstm import LEARNING_RATE
 from tests.numerics.corpus.sample import first_fetch, same_bits
@@ -81,7 +82,7 @@ def scalar(node: NodeDef) -> float | None:
 
 
 @pytest.mark.parametrize("grappler", [False, True], ids=["plain", "grappler"])
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", each(SAMPLES, LARGE))
 def test_two_runs_give_the_same_bits(name: str, grappler: bool) -> None:
     sample = load(name)
     first = reference(name, grappler=grappler)
@@ -92,7 +93,7 @@ def test_two_runs_give_the_same_bits(name: str, grappler: bool) -> None:
     assert losses[0] != losses[1]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", each(SAMPLES, LARGE))
 def test_the_graph_is_sound_and_is_cut(name: str) -> None:
     sample = load(name)
     verify(sample.item())

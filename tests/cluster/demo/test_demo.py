@@ -19,7 +19,9 @@ def small(servers: int, workers: int, device: str) -> DemoJob:
     return DemoJob(servers, workers, 400e6, Replicas("MobileNet", image=64, batch=2, device=device))
 
 
-@pytest.mark.parametrize(("servers", "workers", "device"), [(1, 2, "CPU:1"), (2, 2, "CPU:0")])
+@pytest.mark.parametrize(
+    ("servers", "workers", "device"), [pytest.param(1, 2, "CPU:1", marks=pytest.mark.long), (2, 2, "CPU:0")]
+)
 def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, workers, device, short_path):
     out = short_path / "run"
     result = run_demo(small(servers, workers, device), BLOCKS, "tac", out, lambda text: None)

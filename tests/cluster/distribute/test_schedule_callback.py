@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from tests.cluster.job import Job, job
+from tests.full import each
 
 pytestmark = pytest.mark.tensorflow
+
+KERAS = each(["keras", "tf_keras"], ["tf_keras"])
 
 LOGGED = {
     f"tfwave_{name}"
@@ -26,7 +29,7 @@ def servers() -> Iterator[Job]:
         yield started
 
 
-@pytest.fixture(scope="module", params=["keras", "tf_keras"])
+@pytest.fixture(scope="module", params=KERAS)
 def fitted(request: pytest.FixtureRequest, servers: Job, tmp_path_factory: Any) -> dict[str, Any]:
     directory: Path = tmp_path_factory.mktemp(request.param)
     return servers.chief("fitted", which=request.param, directory=str(directory))
@@ -83,7 +86,7 @@ def test_the_strategy_is_left_as_it_was(fitted: dict[str, Any]) -> None:
     assert fitted["restored"]
 
 
-@pytest.mark.parametrize("which", ["keras", "tf_keras"])
+@pytest.mark.parametrize("which", KERAS)
 def test_an_exception_leaves_the_strategy_as_it_was(servers: Job, which: str) -> None:
     found = servers.chief("failed", which=which)
     assert found["during"] == "tac"

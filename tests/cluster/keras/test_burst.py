@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.cluster import free_addresses, serving, start
 from tests.cluster.speaker import Speaker, spawn
-from tests.full import IS_FULL
+from tests.full import IS_FULL, each
 
 pytestmark = pytest.mark.tensorflow
 MODELS = ("vgg", "inception", "words", "attention", "two_sided")
@@ -75,7 +75,7 @@ def test_fit_on_workers_trains_what_one_process_does(chief: Speaker) -> None:
     assert there == pytest.approx(here, rel=1e-5)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", each(FAULTS, ("none", "hanging")))
 def test_a_burst_on_two_workers_computes_the_same_beside_a_background(
     chief: Speaker, tmp_path: Path, fault: str
 ) -> None:

@@ -158,7 +158,7 @@ def test_a_checkpoint_is_resumed_by_as_many_workers_that_need_not_wait(lost: Los
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("given", [MODEL, {"loop": True}])
+@pytest.mark.parametrize("given", [MODEL, pytest.param({"loop": True}, marks=pytest.mark.long)])
 def test_groups_end_with_the_same_weights(given: dict[str, Any]) -> None:
     """Within a group optimizers are the same, too: SGD has nothing but a count, which two groups may share."""
     codes, results = train(4, optimizer="Adam", reduce={"groups": [[0, 2], [1, 3]]}, **given)

@@ -45,6 +45,7 @@ def start(hosts: Hosts, pod: Pod, image: Path) -> Process:
     return hosts.start(pod.host, command, pod.environment, image / f"{pod.job}-{pod.index}.log")
 
 
+@pytest.mark.long
 def test_a_jobset_trains_and_every_task_ends(image: Path) -> None:
     if reason := NamespaceNetwork.available():
         pytest.skip(f"no pods with networks of their own: {reason}")

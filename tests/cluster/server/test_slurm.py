@@ -43,6 +43,7 @@ def scaled(folder: Path) -> Path:
     return script
 
 
+@pytest.mark.long
 def test_a_job_trains_and_every_task_ends(slurm: Slurm) -> None:
     code, said = submit(slurm, PROGRAM)
     assert code == 0, said[-3000:]

@@ -40,6 +40,7 @@ def test_a_batch_without_room_is_halved_until_it_has_some(tmp_path: Path) -> Non
     assert len(set(losses.split())) == background_batches.STEPS, "it trains"
 
 
+@pytest.mark.long
 def test_where_no_batch_has_room_it_is_given_up(tmp_path: Path) -> None:
     """Its weights alone have none; so it is, with as many as this, from the start."""
     text = "import background_batches, pathlib, sys\nbackground_batches.WANTED = 2\n"

@@ -73,6 +73,7 @@ def test_a_job_that_cannot_be_in_time_says_why_and_leaves_the_others_alone(found
     assert "for it, which leaves the jobs that run too little of" in errors["wide"]
 
 
+@pytest.mark.long
 def test_jobs_come_change_go_and_fail_at_random() -> None:
     """The process itself checks that no step runs out of memory, and that each computes what it does alone."""
     soaked = said_by("tools.bench.memory.pool_soak", "--steps", "120")

@@ -86,3 +86,6 @@ TASKS: dict[str, Builder] = dict(
 
 SAMPLES = FUNCTIONS | SESSIONS | TASKS
 """name -> what builds it anew; `load` builds it once."""
+
+LARGE = ("resnet50_step", "inception_v3_step", "resnet50_step_on_tasks")
+"""Whole networks: their tests are long."""

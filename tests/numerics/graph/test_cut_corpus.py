@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.numerics.corpus import FUNCTIONS, SAMPLES, TASKS, load
+from tests.full import each
+from tests.numerics.corpus import FUNCTIONS, LARGE, SAMPLES, TASKS, load
 from tests.numerics.graph.cut_graphs import edges
 from tfwave.graph.partition.cut import cut
 from tfwave.graph.transfer import find_transfers
@@ -29,7 +30,7 @@ def received(partitions: Iterable[GraphDef]) -> int:
     return sum(not node.attr["client_terminated"].b for node in nodes)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", each(SAMPLES, LARGE))
 def test_the_cut_is_tensorflows(name: str) -> None:
     ours, theirs = cuts(name)
     assert edges(theirs)

@@ -10,11 +10,10 @@ import tensorflow as tf
 
 from grappler_passes.cross_step import CrossStep, step_name
 from grappler_passes.cut import Cut
-from tests.numerics.corpus import SESSIONS, load
+from tests.numerics.corpus import LARGE, SESSIONS, load
 from tests.numerics.corpus.places import LOCAL, Places, cluster
 from tests.numerics.corpus.sample import same_bits
 from tests.numerics.corpus.session import SessionSample
-from tests.numerics.passes.test_rewrites import LARGE
 from tests.numerics.training_graphs import Training, closed, random_training, v1
 from tests.rewrites import check_rewrite, graph_bytes
 from tfwave.graph.item import GraphItem

@@ -8,7 +8,8 @@ from grappler_passes.ack_window import AckWindow
 from grappler_passes.control_edges import ControlEdges
 from grappler_passes.counter_barrier import CounterBarrier
 from grappler_passes.cut import Cut
-from tests.numerics.corpus import FUNCTIONS, SESSIONS, load, reference
+from tests.full import each
+from tests.numerics.corpus import FUNCTIONS, LARGE, SESSIONS, load, reference
 from tests.numerics.corpus.sample import same_bits
 from tests.numerics.passes.plans import NoteAll
 from tests.rewrites import check_rewrite, graph_bytes
@@ -22,8 +23,6 @@ from tfwave.passes.pipeline import Pipeline
 pytestmark = pytest.mark.tensorflow
 
 LOCAL = [*FUNCTIONS, *SESSIONS]
-LARGE = ["resnet50_step", "inception_v3_step"]
-"""Seconds a step: once is enough for them where two tests run nearly the same."""
 
 
 def check_bits(name: str, transform: Transform, settings: tuple[bool, ...] = (False, True)) -> None:
@@ -34,15 +33,13 @@ def check_bits(name: str, transform: Transform, settings: tuple[bool, ...] = (Fa
         assert same_bits(got, reference(name, grappler=grappler)), f"grappler={grappler}"
 
 
-@pytest.mark.parametrize(
-    ("name", "window"),
-    [(name, window) for name in LOCAL for window in (1, 4) if name not in LARGE or window == 1],
-)
+@pytest.mark.parametrize("window", [1, 4])
+@pytest.mark.parametrize("name", each(LOCAL, LARGE))
 def test_ack_window(name: str, window: int) -> None:
     check_bits(name, Pipeline((NoteAll(load(name).devices), AckWindow(window))))
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", each(LOCAL, LARGE))
 def test_counter_barrier(name: str) -> None:
     view = GraphView.of(load(name).item().graph)
     names = [view.names[node] for node in _of_the_step_alone(load(name).item(), view)]
@@ -65,7 +62,7 @@ def test_cut(name: str) -> None:
     check_bits(name, Cut(load(name).devices), _settings(name))
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", each(LOCAL, LARGE))
 def test_control_edges(name: str) -> None:
     devices = load(name).devices
     check_bits(name, Pipeline((Cut(devices), NoteAll(), ControlEdges())), _settings(name))

@@ -40,6 +40,7 @@ def test_it_names_no_folder_of_the_machine_that_built_it() -> None:
     assert b"site-packages" not in library
 
 
+@pytest.mark.long
 def test_a_graph_that_cannot_be_marked_still_runs(tmp_path: Path) -> None:
     library = tmp_path / "broken_graphs.so"
     tools = toolchain(find_compiler(), native._SOURCES)

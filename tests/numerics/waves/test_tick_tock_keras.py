@@ -128,7 +128,7 @@ def test_equal_batches_are_single_steps() -> None:
 @pytest.mark.parametrize(
     ("make", "optimizer"),
     [
-        (recurrent, "AdamW"),
+        pytest.param(recurrent, "AdamW", marks=pytest.mark.long),
         *((attention, name) for name in ("RMSprop", "Nadam", "Adafactor", "Lamb", "Ftrl")),
     ],
 )
