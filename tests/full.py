@@ -14,6 +14,6 @@ def few_or(few: int, full: int) -> int:
     return full if IS_FULL else few
 
 
-def each(names: Iterable[str], long: Container[str]) -> list[Any]:
-    """Parameters of a test that is made with each of these names, and is long with some."""
-    return [pytest.param(name, marks=[pytest.mark.long] * (name in long)) for name in names]
+def each(values: Iterable[Any], long: Container[Any]) -> list[Any]:
+    """Parameters of a test that is made with each of these values, and is long with some."""
+    return [pytest.param(value, marks=[pytest.mark.long] * (value in long)) for value in values]

@@ -43,7 +43,7 @@ from tfwave.runtime.live.instances import FunctionInstance  # noqa: E402
 from tfwave.runtime.stash import load_stash_ops, stash_figures  # noqa: E402
 
 v1 = tf.compat.v1
-STEPS = few_or(16, 50)
+STEPS = few_or(8, 50)
 OPTIMIZER = os.environ["TFWAVE_TEST_OPTIMIZER"] == "on"
 
 

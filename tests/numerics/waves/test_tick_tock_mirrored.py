@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.events import told_events
-from tests.full import IS_FULL
+from tests.full import each
 from tests.numerics.corpus.sample import Array
 from tests.numerics.waves.waves import Replica, Values, batches, gradient_of, mean
 from tfwave.proto.tensorflow_pb2 import GraphDef
@@ -24,7 +24,7 @@ from tfwave.rewrite.waves.names import wave_name
 pytestmark = pytest.mark.tensorflow
 
 ROOT = Path(__file__).parents[3]
-DEVICES = (1, 2, 4) if IS_FULL else (1, 2)
+DEVICES = each((1, 2, 4), (1, 4))
 WAVES, CALLS, LOOP, TRACED = 2, 12, 5, 24
 """As the job has them."""
 WEIGHTS = ("w1", "b1", "w2", "b2")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.full import each
 from tests.unit.reduce.reduce_member import MOST_STEPS
 from tfwave.reduce.service import Coordinator
 
@@ -137,7 +138,7 @@ def test_a_killed_member_takes_only_its_own_with_it_and_is_replaced(
     assert not total[victim.slot][moment + 200 :].any()
 
 
-@pytest.mark.parametrize("probes", [2, "all"])
+@pytest.mark.parametrize("probes", each([2, "all"], [2]))
 def test_a_stopped_member_is_left_out_and_told_so_when_it_wakes(stack: ExitStack, probes: int | str) -> None:
     crowd = Crowd(stack, probes, DEADLINE)
     victim, *others = sorted(

@@ -23,7 +23,7 @@ from tfwave.reduce.options import Options
 from tfwave.reduce.outbox import in_order
 from tfwave.reduce.peer import Peer
 from tfwave.reduce.seat import Seat
-from tfwave.reduce.service import Coordinator
+from tfwave.reduce.service import Coordinator, _Service
 
 GRPC: Any = grpc
 LIMIT = 60
@@ -119,11 +119,11 @@ def test_who_is_the_first_to_begin_the_next_training_waits_for_its_coordinator()
 
 
 def test_who_comes_when_a_coordinator_ends_is_not_kept_waiting() -> None:
-    with Coordinator() as coordinator:
-        coordinator._service.close()
-        with joined(coordinator.address) as (answers, link):
-            orders = list(in_order(answers, link))
-    assert not any(order.HasField("end") and order.end.reason for order in orders)
+    """Nobody coordinates any more, and the server still takes calls."""
+    service = _Service(Inbox())
+    service.close()
+    with served(service) as address, joined(address) as (answers, link):
+        assert list(in_order(answers, link)) == []
 
 
 class Passing(reduce_pb2_grpc.ReduceServicer):
