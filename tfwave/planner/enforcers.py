@@ -1,7 +1,7 @@
 """What a step takes where not the hook keeps its order, but acknowledgements in the graph, or proxies.
 
-The seconds below were fitted to inferences and trainings of six models at 1 and 4 Gbit/s, on two cores of an AMD
-EPYC.
+The seconds below were fitted to inferences and trainings of eight models at 1 and 4 Gbit/s, on two cores of an AMD
+EPYC, one of which was twice as fast as the other. Beside a proxy steps vary by a fifth, and so do forecasts.
 """
 
 import math
@@ -19,11 +19,11 @@ from tfwave.sim.steps import SimulatedStep
 
 ACK_SECONDS = 1.2e-3
 """From an arrival to when the sender, told of it, lets another transfer go."""
-ACK_CORE_SECONDS = 0.5e-3
+ACK_CORE_SECONDS = 0.4e-3
 """That cores work for an acknowledgement, all together."""
-RELAY_SECONDS = 0.5e-3
+RELAY_SECONDS = 0.55e-3
 """For which a proxy has a tensor, beside its bytes."""
-RELAYED_BYTES_PER_SECOND = 0.7e9
+RELAYED_BYTES_PER_SECOND = 1e9
 """A proxy takes a tensor in whole before it passes it on."""
 
 
@@ -59,23 +59,18 @@ class OrderedStep:
         channels = [[index[t.key] for t in order.transfers] for order in self.orders]
         job = acknowledged(self.simulated.job, channels, window, ACK_SECONDS)
         acks = sum(max(0, len(channel) - window) for channel in channels)
-        cores = self.cores_seconds + self._shared(acks * ACK_CORE_SECONDS)
-        return max(job.makespan(self.simulated.ranks), self.least_seconds, cores)
+        shared = acks * ACK_CORE_SECONDS / self.network.cores if self.network.cores else 0.0
+        return max(job.makespan(self.simulated.ranks), self.least_seconds, self.cores_seconds + shared)
 
     def proxy_seconds(self) -> float:
         """Where each task is behind a proxy.
 
         Servers answer in any order, so what should leave first may come to the proxy last: it has all that it
-        orders of a step before it sends any of it. What other proxies do meanwhile the cores share.
+        orders of a step before it sends any of it. What other proxies do meanwhile is hidden behind that.
         """
         keys = {t.key for order in self.orders for t in order.transfers}
         held = max(_relay_seconds(t for t in self.transfers if t.key in keys).values(), default=0.0)
-        others = math.fsum(_relay_seconds(self.transfers).values()) - held
-        return max(self.simulated.seconds, self.least_seconds) + held + self._shared(others)
-
-    def _shared(self, core_seconds: float) -> float:
-        """For which all cores have such work."""
-        return core_seconds / self.network.cores if self.network.cores else 0.0
+        return max(self.simulated.seconds, self.least_seconds) + held
 
 
 def _relay_seconds(transfers: Iterable[Transfer]) -> dict[str, float]:
