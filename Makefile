@@ -49,8 +49,9 @@ test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes),
 
 test-long: export TFWAVE_TEST_FULL := 1
 test-long: .venv/.ready ## run what takes long, and in full what make test has some of: whole networks, more random steps
-	@echo '== pytest: property'
+	@echo '== pytest: property, unit (what takes long)'
 	@$(PYTEST) tests/property -n 3
+	@$(PYTEST) tests/unit $(LONG) -n 3
 	@echo '== pytest: numerics (what takes long, as ResNet50 and InceptionV3 with all blocks and channels)'
 	@$(PYTEST) tests/numerics $(LONG) -n 2 --dist loadgroup --no-loadscope-reorder
 	@echo '== pytest: numerics (all combinations)'

@@ -13,12 +13,16 @@ EXAMPLES = sorted(DIRECTORY.glob("*.py"))
 LAUNCH = ["-m", "tfwave", "launch"]
 MOST_LINES = 60
 LONG = {
+    "colocate_search",
+    "fit_memory",
     "fit_memory_keras",
     "keras_callback",
     "overlapping_steps",
     "parameter_server_custom_loop",
+    "staged_embeddings",
     "waterwave_offline",
     "waves_auto",
+    "waves_replicas_keras",
 }
 _FITTED = ("plain: out of memory", "fitted: losses ", " 0 stay there")
 SAID = {

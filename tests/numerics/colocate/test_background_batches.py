@@ -11,7 +11,7 @@ from tests.numerics.colocate import background_batches
 from tests.numerics.colocate.background_batches import WANTED
 from tfwave.runtime.allocator import AllocatorSettings, cpu_variables
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(390)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.long, pytest.mark.timeout(390)]
 SECONDS = 380.0
 AT_ONCE = (
     "import sys; from tfwave.runtime.restarted import Backoff, Patience, Restarted\n"
@@ -40,7 +40,6 @@ def test_a_batch_without_room_is_halved_until_it_has_some(tmp_path: Path) -> Non
     assert len(set(losses.split())) == background_batches.STEPS, "it trains"
 
 
-@pytest.mark.long
 def test_where_no_batch_has_room_it_is_given_up(tmp_path: Path) -> None:
     """Its weights alone have none; so it is, with as many as this, from the start."""
     text = "import background_batches, pathlib, sys\nbackground_batches.WANTED = 2\n"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.numerics.processes import printed_in_pool, said_in_pool
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.long, pytest.mark.timeout(300)]
 
 JOBS = {"function", "keras", "session"}
 

@@ -308,6 +308,7 @@ def test_a_wait_that_is_too_long_is_let_through(threads: ThreadPoolExecutor) -> 
     assert "'holds' holds 60 bytes and runs group 1" in figures.messages[0]
 
 
+@pytest.mark.long
 def test_jobs_that_come_and_go_and_are_killed(ledger: Ledger, threads: ThreadPoolExecutor) -> None:
     """Each of two jobs is there 1,000 times for some steps; each step may fail, or run out of time."""
 

@@ -8,7 +8,7 @@ import pytest
 from tests.numerics.processes import said_in_pool
 from tfwave.runtime.lowered import OWN_THREADS
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

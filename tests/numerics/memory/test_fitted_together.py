@@ -6,7 +6,7 @@ import pytest
 
 from tests.numerics.processes import said_in_pool
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -60,6 +60,7 @@ def test_what_does_not_fit_says_what_would_and_changes_nothing(fitted: dict[str,
     assert fitted["kept"]
 
 
+@pytest.mark.long
 def test_a_step_that_ends_in_its_middle_leaves_nothing_and_the_next_is_as_ever() -> None:
     """An op that raises, a step that is cancelled, and a session that is closed, with tensors in the stash."""
     ends = said_in_pool(256, "tests.numerics.memory.fitting_ends")

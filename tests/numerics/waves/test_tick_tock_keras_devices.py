@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.full import each
 from tests.numerics.replicas import mirrored
 from tfwave.errors import TfwaveError
 from tfwave.keras import TickTockCallback
@@ -91,7 +92,7 @@ def distance(found: Any, other: Any) -> float:
     return float(np.linalg.norm(found - other) / max(np.linalg.norm(other), 1e-9))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", each(CASES, ("clipped", "added up", "recurrent", "branched")))
 def test_a_call_is_one_large_batch(case: str) -> None:
     make, given, optimizer, devices = CASES[case]
     waved = trained(make, given, optimizer(), TickTockCallback(average="batch", devices=devices))
