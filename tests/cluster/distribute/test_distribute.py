@@ -43,6 +43,7 @@ def test_synchronous_losses_are_equal_bit_for_bit(servers: Job, model: str) -> N
     kept(wrapped)
 
 
+@pytest.mark.long
 def test_functions_models_and_batch_sizes_do_not_disturb_each_other(servers: Job) -> None:
     found = servers.chief("mixed", steps=10)
     kept(found)

@@ -35,6 +35,7 @@ def test_a_job_that_is_cancelled_says_after_how_many_steps(found: dict[str, Any]
     assert breathing["errors"]["cancelled"] == f"cancelled after {breathing['steps']['cancelled']} steps"
 
 
+@pytest.mark.long
 def test_while_a_step_of_an_unknown_shape_runs_no_other_does() -> None:
     """So that it has all that jobs do not hold between their steps; those that come after it run beside others."""
     grown = said_in_pool(128, "tests.numerics.colocate.pooled", "unknown")

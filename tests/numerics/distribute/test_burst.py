@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context  # pyright: ignore
 
+from tests.full import each
 from tests.numerics.distribute.bursts import (
     BATCH,
     DEVICES,
@@ -70,7 +71,7 @@ def stepped(name: str, plan: Callable[[Any], Plan | None], samples: int = BATCH)
     return float(loss), values_of(found), values_of(model.non_trainable_variables)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", each(MODELS, ("words", "attention")))
 def test_on_one_device_a_step_is_the_same_to_the_bit(name: str) -> None:
     """On several: tests/cluster/keras/test_burst.py."""
     loss, wanted, state = stepped(name, lambda model: None)

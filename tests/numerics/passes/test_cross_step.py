@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from grappler_passes.cross_step import CrossStep, step_name
 from grappler_passes.cut import Cut
+from tests.full import few_or
 from tests.numerics.corpus import LARGE, SESSIONS, load
 from tests.numerics.corpus.places import LOCAL, Places, cluster
 from tests.numerics.corpus.sample import same_bits
@@ -34,7 +35,7 @@ def check(training: Training, places: Places, steps: int, seed: int, *, grappler
     assert len({value.tobytes() for value in one[: len(batches) * width : width]}) == len(batches)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(few_or(8, 16)))
 def test_random_steps_of_one_process(seed: int) -> None:
     check(random_training(seed, LOCAL), LOCAL, 2 + seed % 7, seed, grappler=(seed + seed // 4) % 2 == 0)
 

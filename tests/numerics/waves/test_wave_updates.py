@@ -41,7 +41,7 @@ V1 = [
     if optimizer in THOROUGH or layer in SOME
 ]
 KERAS = [
-    (library, optimizer, layer)
+    pytest.param(library, optimizer, layer, marks=[pytest.mark.long] * (library != "keras"))
     for library, optimizers in keras_update_steps.OPTIMIZERS.items()
     for optimizer in optimizers
     for layer in keras_update_steps.LAYERS
