@@ -22,6 +22,8 @@ LONG = {
     "staged_embeddings",
     "waterwave_offline",
     "waves_auto",
+    "waves_devices",
+    "waves_devices_keras",
     "waves_replicas_keras",
 }
 _FITTED = ("plain: out of memory", "fitted: losses ", " 0 stay there")

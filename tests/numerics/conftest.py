@@ -10,13 +10,14 @@ LONGEST = (
     "inception_v3_step",
     "resnet50_step",
     "resnet50_step_on_tasks",
+    "test_auto_waves.py",
+    "test_fitting.py",
     "test_colocate_pool.py",
+    "test_fit_memory.py",
+    "test_embedding.py",
+    "test_colocate.py",
     "test_planned_pool.py",
     "test_memory_profile.py",
-    "test_fit_memory.py",
-    "test_colocate.py",
-    "test_fitting.py",
-    "test_auto_waves.py",
 )
 """These groups begin first, so that all processes end at about the same time."""
 
