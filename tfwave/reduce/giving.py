@@ -33,6 +33,7 @@ class Giving:
         self._patience = patience
         self._spare = Spare()
         self._growing: Growing | None = None
+        self._abandoned: Growing | None = None
         self._is_slow = False
 
     @property
@@ -71,14 +72,19 @@ class Giving:
             return False
         self.held.retract(growing.values)
         growing.give_up()
+        self._abandoned = growing if growing.is_handed else None
         return True
 
     def take(self, version: int, is_over: Callable[[], bool]) -> tuple[Vector, Iterable[slice]]:
         """What goes into the reduce of this number, and its buckets, each as it may be read.
 
-        Who waits for one is woken by `wake` if `is_over` changes.
+        Who waits for one is woken by `wake` if `is_over` changes. A reduce may have been ordered for a gradient
+        that was abandoned before the coordinator knew: it gets that one, whose rest does not come.
         """
         given, growing = self.held.take(version), self._growing
+        abandoned, self._abandoned = self._abandoned, None
+        if given is None and abandoned is not None:
+            given, growing = abandoned.values, abandoned
         if growing is not None and given is growing.values:
             return growing.values, growing.parts(self._patience, is_over)
         return self.whole(given)

@@ -183,6 +183,28 @@ class TestGiving:
         assert not giving.abandon()
         assert giving.hand(5, early=True)
 
+    def test_a_reduce_that_was_ordered_before_it_was_abandoned_is_ended_too(self) -> None:
+        """Nothing in its place would be the sum of the others, or of nobody; and the next one has what there is."""
+        giving = begun_early(patience=2 * LIMIT)
+        assert giving.abandon()
+        _, parts = giving.take(5, lambda: False)
+        with pytest.raises(TimeoutError, match="its rest has not come"):
+            list(parts)
+        giving.come_to_nothing()
+        giving.held.give_back()
+        nothing, parts = giving.take(6, lambda: False)
+        assert (nothing.any(), list(parts)) == (False, BUCKETS)
+
+    def test_what_was_handed_over_behind_an_abandoned_one_is_taken(self) -> None:
+        giving = begun_early()
+        giving.abandon()
+        for bucket in BUCKETS:
+            giving.hand(4, early=True)
+            giving.put(ALL[bucket])
+        values, parts = giving.take(5, lambda: False)
+        assert (values.tolist(), list(parts)) == (ALL.tolist(), BUCKETS)
+        assert not giving.take(6, lambda: False)[0].any()
+
 
 def begun_early(patience: float = LIMIT) -> Giving:
     giving = Giving(Held("sum", 9), SIZE, np.float32, BUCKETS, patience)
