@@ -88,7 +88,7 @@ class Hook(FakeHook):
 
 
 class Tracer:
-    """Notes the functions that ran while it was on; refuses so often before it starts."""
+    """Notes the functions that ran while it was on; refuses so often before it starts, and while it is on."""
 
     def __init__(self) -> None:
         self.on = False
@@ -100,6 +100,8 @@ class Tracer:
         if self.refusals:
             self.refusals -= 1
             raise EnforcerError("somebody else traces it")
+        if self.on:
+            raise EnforcerError("it is traced already")
         self.on = True
         self.starts += 1
         self.seen = []
