@@ -13,6 +13,7 @@ from tests.unit.cli.test_fit_cli import training
 from tests.unit.conftest import Command
 from tests.unit.reports import run_on_disk
 from tfwave.bundle.bundle import save_bundle
+from tfwave.cli.output import console
 
 WIDTH = 80
 BORDERS = ("┏", "┃", "┡", "│", "└")
@@ -46,6 +47,7 @@ def test_tables_hold_at_80_columns_under_headings_and_without_colour(
     monkeypatch.chdir(inputs)
     for name, value in (("TERM", "xterm-256color"), ("COLORTERM", "truecolor"), ("COLUMNS", str(WIDTH))):
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(console, "_width", None)  # of when it was made
     out = tfwave(*line.split()).out
     rows = [text for text in out.splitlines() if text[:1] in BORDERS]
     assert len(rows) > 3
