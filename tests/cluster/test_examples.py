@@ -13,18 +13,21 @@ EXAMPLES = sorted(DIRECTORY.glob("*.py"))
 LAUNCH = ["-m", "tfwave", "launch"]
 MOST_LINES = 60
 LONG = {
-    "colocate_search",
-    "fit_memory",
-    "fit_memory_keras",
-    "keras_callback",
-    "overlapping_steps",
-    "parameter_server_custom_loop",
-    "staged_embeddings",
-    "waterwave_offline",
-    "waves_auto",
-    "waves_devices",
-    "waves_devices_keras",
-    "waves_replicas_keras",
+    DIRECTORY / f"{name}.py"
+    for name in (
+        "colocate_search",
+        "fit_memory",
+        "fit_memory_keras",
+        "keras_callback",
+        "overlapping_steps",
+        "parameter_server_custom_loop",
+        "staged_embeddings",
+        "waterwave_offline",
+        "waves_auto",
+        "waves_devices",
+        "waves_devices_keras",
+        "waves_replicas_keras",
+    )
 }
 _FITTED = ("plain: out of memory", "fitted: losses ", " 0 stay there")
 SAID = {
@@ -42,19 +45,14 @@ def command(example: Path) -> list[str]:
     return [sys.executable, *LAUNCH, *kind, str(example)]
 
 
-@pytest.mark.parametrize("name", each([path.stem for path in EXAMPLES], LONG))
-def test_example_runs(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("example", each(EXAMPLES, LONG), ids=lambda path: path.stem)
+def test_example_runs(example: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        command(DIRECTORY / f"{name}.py"),
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-        timeout=380,
+        command(example), capture_output=True, text=True, cwd=tmp_path, check=False, timeout=380
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip()
-    for line in SAID.get(name, ()):
+    for line in SAID.get(example.stem, ()):
         assert line in done.stdout
 
 

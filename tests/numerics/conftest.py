@@ -3,13 +3,11 @@ from typing import Any
 
 import pytest
 
-from tests.numerics.corpus import SAMPLES
+from tests.numerics.corpus import LARGE, SAMPLES
 from tests.numerics.corpus.places import set_up
 
 LONGEST = (
-    "inception_v3_step",
-    "resnet50_step",
-    "resnet50_step_on_tasks",
+    *LARGE,
     "test_auto_waves.py",
     "test_fitting.py",
     "test_colocate_pool.py",

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cluster.keras.reduce_task import EPOCHS, STEPS
 from tests.cluster.speaker import spawn
+from tests.full import each
 from tests.ports import free_ports
 
 SECONDS = 250
@@ -158,7 +159,7 @@ def test_a_checkpoint_is_resumed_by_as_many_workers_that_need_not_wait(lost: Los
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("given", [MODEL, pytest.param({"loop": True}, marks=pytest.mark.long)])
+@pytest.mark.parametrize("given", each([MODEL, {"loop": True}], [{"loop": True}]))
 def test_groups_end_with_the_same_weights(given: dict[str, Any]) -> None:
     """Within a group optimizers are the same, too: SGD has nothing but a count, which two groups may share."""
     codes, results = train(4, optimizer="Adam", reduce={"groups": [[0, 2], [1, 3]]}, **given)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfwave.colocate import background_batch, background_step
 
-WANTED, WIDTH, STEPS = 2048, 256, 3
+WANTED, WIDTH, STEPS = 4096, 256, 3
 
 
 def main(out: Path, width: int) -> None:

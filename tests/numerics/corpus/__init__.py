@@ -87,5 +87,5 @@ TASKS: dict[str, Builder] = dict(
 SAMPLES = FUNCTIONS | SESSIONS | TASKS
 """name -> what builds it anew; `load` builds it once."""
 
-LARGE = ("resnet50_step", "inception_v3_step", "resnet50_step_on_tasks")
+LARGE = ("inception_v3_step", "resnet50_step", "resnet50_step_on_tasks")
 """Whole networks: their tests are long."""
