@@ -27,7 +27,7 @@ demo: .venv/.ready ## see what tfwave does, on a small job on this machine
 	@.venv/bin/tfwave demo
 
 # Goldens are those of the TensorFlow that is locked: another one comes with another protobuf.
-test: $(VENV)/.ready ## check, and run all tests; with TF=2.20 the tests, on that TensorFlow
+test: $(VENV)/.ready ## check, and run all tests that are not long; with TF=2.20 the tests, on that TensorFlow
 	@$(if $(TF),$(VENV)/bin/tfwave doctor)
 	@$(MAKE) --no-print-directory -j2 $(if $(TF),,check) test-fast
 	@echo '== pytest: numerics (TensorFlow in this process)'

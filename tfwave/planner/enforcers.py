@@ -1,7 +1,8 @@
 """What a step takes where not the hook keeps its order, but acknowledgements in the graph, or proxies.
 
 The seconds below were fitted to inferences and trainings of eight models at 1 and 4 Gbit/s, on two cores of an AMD
-EPYC, one of which was twice as fast as the other. Beside a proxy steps vary by a fifth, and so do forecasts.
+EPYC in each of two machines, one of them twice as fast as the other. Beside a proxy steps vary by a fifth, and
+forecasts of them are off by up to a quarter.
 """
 
 import math

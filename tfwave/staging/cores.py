@@ -1,7 +1,7 @@
 """What steps take where all tasks are on one machine, and share its cores.
 
 The seconds below were fitted to 36 jobs of three models, on two cores of an AMD EPYC: one or two servers and
-workers, and links of 0.3 to 10 Gbit/s. Gains that they forecast there are off by 2 points, at most by 8.
+workers, and links of 0.3 to 10 Gbit/s. Gains that they forecast there are off by 2 points, at most by 10.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Cores:
             raise CostError("the capture does not say what steps take of the cores: capture it again")
         return cls(count, capture.core_seconds)
 
-    def seconds(self, apart: float, moved: float, added: float = 0.0) -> float:
+    def seconds(self, apart: float, moved: float, added: float) -> float:
         """Of a step that moves so many bytes, and takes `apart` where each task has cores of its own.
 
         It keeps a core busy for the seconds `added` beyond those that were captured.
