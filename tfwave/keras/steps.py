@@ -11,6 +11,7 @@ from tfwave.keras.data import Source
 from tfwave.keras.flight import Flight
 from tfwave.keras.metrics import Logs, MetricTotals
 from tfwave.keras.ready import optimizers_of
+from tfwave.runtime.live.untied import untie_when_traced
 from tfwave.runtime.unroll import names_of
 
 
@@ -56,7 +57,9 @@ class StepFunctions:
         tensorflow: Any = __import__("tensorflow")
 
         def execution(argument: Any) -> Any:
-            self.choice.note(tensorflow.compat.v1.get_default_graph())
+            graph = tensorflow.compat.v1.get_default_graph()
+            self.choice.note(graph)
+            untie_when_traced(graph)
             batches = source.batches(argument, count)
             return self._model.distribute_strategy.run(self._on_replica, args=(batches,))
 

@@ -14,6 +14,7 @@ from tfwave.graph.ops import OpTable
 from tfwave.graph.view import GraphView
 from tfwave.rewrite.resources import ResourceSurvey
 from tfwave.rewrite.steps.draws import has_fixed_seeds
+from tfwave.runtime.live.untied import untie_when_traced
 from tfwave.runtime.remade import python_function, remade
 
 
@@ -25,6 +26,7 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
     The calls are unrolled, not looped, and a step that is a `tf.function` itself is called as the Python function
     that it is made of: the end of a loop's iteration, or of a nested function's call, waits for everything in it,
     while TensorFlow's automatic control dependencies let unrolled steps wait for each other variable by variable.
+    Gradients that a strategy ties together are untied (`untie`).
 
     A random op that is given a seed would draw the same numbers in all steps of a call, and is refused. One that
     gets its seed from `tf.random.set_seed` draws other numbers in each of them, and others than in single steps.
@@ -37,7 +39,7 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
     tensorflow: Any = import_module("tensorflow")
     python = python_function(step)
 
-    told = tensorflow.autograph.experimental.do_not_convert(on_trace)
+    told, untied = map(tensorflow.autograph.experimental.do_not_convert, (on_trace, untie_when_traced))
     checked = tensorflow.autograph.experimental.do_not_convert(check_draws)
 
     def valued(leaf: Any) -> Any:
@@ -52,6 +54,7 @@ def unrolled(step: Callable[..., Any], count: int, on_trace: Callable[[Any], Non
 
     def steps(*args: Any, **kwargs: Any) -> Any:
         told(tensorflow.compat.v1.get_default_graph())
+        untied(tensorflow.compat.v1.get_default_graph())
         results: list[Any] = []
         for number in range(count):
             with names_of(number):

@@ -237,13 +237,19 @@ def unrolled_fit() -> dict[str, Any]:
             schedule.figures()  # of what came before
         if epochs < 10:
             return False
-        found.update(figures(chosen) | {"channels": channels()})
+        found.update(figures(chosen) | {"channels": channels(), "pushed": pushed(schedule)})
         return is_ordered()
 
     ordered = fit(500, ordered_long_enough)
     schedule.stop()
     unordered = fit(len(ordered[0]), lambda: False)
     return found | {"ordered": ordered, "unordered": unordered}
+
+
+def pushed(schedule: Any) -> list[str]:
+    """The nodes of all functions whose tensors the worker sends by plan."""
+    orders = [order for plan in schedule.plans.values() for order in plan.orders]
+    return [t.key.node for o in orders if "/job:worker/" in o.channel.source for t in o.transfers]
 
 
 def say_all() -> None:

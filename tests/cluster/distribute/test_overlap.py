@@ -52,6 +52,9 @@ def test_keras_fit_overlaps_as_the_planner_says(single: Job) -> None:
     assert history == pytest.approx(expected, rel=1e-6)
     assert len(set(history)) > len(history) / 2
     assert re.search("fit: [24] steps a call from now on", found["errors"])
+    gradients = [node for node in found["pushed"] if "IdentityN" in node]
+    assert len(gradients) >= 3 * 6
+    assert all("/untie_" in node for node in gradients)  # each goes by itself
     assert_ordered(found)
 
 

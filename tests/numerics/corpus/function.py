@@ -50,21 +50,21 @@ class FunctionSample:
         return replace(item, handles=self.handles)
 
     def run(self, graph: bytes, *, grappler: bool, steps: int = 2) -> list[Array]:
-        with _grappler(grappler):
+        with optimized(grappler):
             return self._train(self._import(graph), steps)
 
     def run_traced(self, *, grappler: bool, steps: int = 2) -> list[Array]:
         """Like `run`, but of the function as TensorFlow traced it: no export, no import."""
-        with _grappler(grappler):
+        with optimized(grappler):
             return self._train(self._call_traced, steps)
 
     def partition_graphs(self, graph: bytes, *, grappler: bool = False) -> list[bytes]:
-        with _grappler(grappler):
+        with optimized(grappler):
             return self._partitions_of(self._import(graph))
 
     def partition_graphs_traced(self) -> list[bytes]:
         """Like `partition_graphs`, but of the function as TensorFlow traced it; it must not have run before."""
-        with _grappler(False):
+        with optimized(False):
             return self._partitions_of(self._call_traced)
 
     def _train(self, call: Call, steps: int) -> list[Array]:
@@ -132,7 +132,8 @@ def function_sample(
 
 
 @contextmanager
-def _grappler(on: bool) -> Iterator[None]:
+def optimized(on: bool) -> Iterator[None]:
+    """What is traced inside, is optimized by Grappler or not."""
     before = tf.config.optimizer.get_experimental_options()
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not on})
     try:

@@ -1,10 +1,14 @@
 """Several steps in one function: the same arithmetic, and no waits but those for a variable."""
 
+from itertools import permutations
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
+from networkx import ancestors
 
+from tests.rewrites import edges
 from tfwave.errors import GraphError
 from tfwave.runtime.unroll import unrolled
 
@@ -131,6 +135,32 @@ def training(tf: Any, count: int, steps: int) -> tuple[list[float], list[bytes]]
     function, drawn = unrolled(step, count, nothing), iter(inputs)
     losses = [float(loss) for _ in range(steps // count) for loss in function(drawn)]
     return losses, [v.numpy().tobytes() for v in (*variables, *momenta)]
+
+
+def test_keras_gradients_go_one_by_one_under_a_strategy(tf: Any) -> None:
+    """Keras 3 passes all of them through one IdentityN there; no update waits for that of another variable."""
+    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
+    with strategy.scope():
+        optimizer = keras.optimizers.SGD(0.1)
+        variables = [keras.Variable(np.full(3, value, "f")) for value in (1, 2)]
+        optimizer.build(variables)
+
+    def on_replica() -> None:
+        with tf.GradientTape() as tape:
+            losses = [tf.reduce_sum(v.value**2) for v in variables]
+        optimizer.apply(tape.gradient(losses, [v.value for v in variables]), variables)
+
+    function = unrolled(lambda: strategy.run(on_replica), 2, nothing)
+    function()
+    assert [v.numpy().tolist() for v in variables] == [pytest.approx([0.64] * 3), pytest.approx([1.28] * 3)]
+    graph = function.get_concrete_function().graph
+    assert any(operation.type == "IdentityN" for operation in graph.get_operations())
+    found = edges(graph.as_graph_def())
+    handles = [next(i.op.name for o, i in graph.captures if o is v.value.handle) for v in variables]
+    for own, other in permutations(handles):
+        updates = [node for node in found.successors(own) if node.rpartition("/")[2].startswith("Assign")]
+        assert len(updates) == 2
+        assert all(other not in ancestors(found, update) for update in updates)
 
 
 def test_the_bits_are_those_of_one_step_after_the_other(tf: Any) -> None:

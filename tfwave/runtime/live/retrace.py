@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from tfwave.errors import EnvironmentUnsupported
 from tfwave.runtime import native
@@ -15,6 +15,8 @@ from tfwave.runtime import native
 Rewrite = Callable[[Any], None]
 """It edits a FuncGraph in place."""
 
+_awaited: WeakKeyDictionary[Any, list[Rewrite]] = WeakKeyDictionary()
+"""The edits of graphs that are being traced."""
 _CONFIGS = ("_variable_creation_config", "_no_variable_creation_config")
 _STATE = (*_CONFIGS, "_lock", "_function_cache", "_generate_tracing_options")
 
@@ -29,20 +31,34 @@ def retraced(functions: list[Any], rewrite: Rewrite) -> Generator[None]:
     Raises:
         EnvironmentUnsupported: this TensorFlow keeps its traces otherwise.
     """
-    transforms = _transforms()
-    traced: WeakSet[Any] = WeakSet()
-
-    def on_graph(graph: Any) -> None:
-        if graph in traced:
-            traced.discard(graph)
-            rewrite(graph)
-
+    _watch()
     with ExitStack() as undo:
-        transforms.append(on_graph)
-        undo.callback(transforms.remove, on_graph)
         for function in functions:
-            undo.enter_context(_fresh(function, traced))
+            undo.enter_context(_fresh(function, rewrite))
         yield
+
+
+def when_traced(graph: Any, rewrite: Rewrite) -> None:
+    """Have a FuncGraph that is being traced edited once it is complete, before it is used.
+
+    Several edits are made in the order in which they are asked for.
+
+    Raises:
+        EnvironmentUnsupported: this TensorFlow keeps its traces otherwise.
+    """
+    _watch()
+    _awaited.setdefault(graph, []).append(rewrite)
+
+
+def _watch() -> None:
+    transforms = _transforms()
+    if _edit not in transforms:
+        transforms.append(_edit)
+
+
+def _edit(graph: Any) -> None:
+    for rewrite in _awaited.pop(graph, ()):
+        rewrite(graph)
 
 
 def find_functions(target: Any) -> list[Any]:
@@ -96,20 +112,20 @@ def _transforms() -> list[Any]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Noting:
-    """The Python function of a `tf.function`; notes the graph that it is traced into."""
+class _Rewriting:
+    """The Python function of a `tf.function`; has the graph rewritten that it is traced into."""
 
     function: Callable[..., Any]
-    traced: WeakSet[Any]
+    rewrite: Rewrite
     default_graph: Callable[[], Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.traced.add(self.default_graph())
+        when_traced(self.default_graph(), self.rewrite)
         return self.function(*args, **kwargs)
 
 
 @contextmanager
-def _fresh(function: Any, traced: WeakSet[Any]) -> Generator[None]:
+def _fresh(function: Any, rewrite: Rewrite) -> Generator[None]:
     """Give a `tf.function` an empty cache of traces for a while.
 
     Its tracing options, made at its first call, be that before or inside the block, are exchanged and never taken
@@ -123,7 +139,7 @@ def _fresh(function: Any, traced: WeakSet[Any]) -> Generator[None]:
     fresh = type(cache)()
 
     def noting(options: Any) -> Any:
-        noted = _Noting(options.python_function, traced, default_graph)
+        noted = _Rewriting(options.python_function, rewrite, default_graph)
         return dataclasses.replace(options, python_function=noted, function_cache=fresh)
 
     def plain(options: Any) -> Any:
