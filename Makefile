@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo 
 TF ?=
 VENV := .venv$(TF:%=-%)
 PYTEST := $(VENV)/bin/python -m pytest -rs
-MEASURES := $(patsubst %,tests/cluster/%.py,runtime/test_ack_window demo/test_demo demo/test_network)
+MEASURES := $(patsubst %,tests/cluster/%.py,runtime/test_ack_window demo/test_network)
 SHORT := -m 'not long'
 LONG := -m long
 MANY := $(patsubst %,tests/numerics/%,memory/test_fit_memory.py passes/test_cross_step.py waves)

@@ -21,6 +21,8 @@ LONG = {
         "keras_callback",
         "overlapping_steps",
         "parameter_server_custom_loop",
+        "parameter_server_keras",
+        "partial_reduce_keras",
         "staged_embeddings",
         "waterwave_offline",
         "waves_auto",

@@ -16,7 +16,7 @@ from tests.cluster.distribute.chiefs import strategy
 from tests.events import told_events
 from tests.waiting import wait_until
 
-EPOCHS, STEPS = 4, 200
+MOST_EPOCHS, STEPS = 50, 40
 
 
 class Stop(Exception):
@@ -42,11 +42,11 @@ def model_of(keras: Any, chosen: Any) -> Any:
 def fit(which: str, model: Any, keras: Any, callbacks: list[Any]) -> dict[str, Any]:
     if which == "keras":
         found = tfwave.keras.fit(
-            model, data().repeat(), epochs=EPOCHS, steps_per_epoch=STEPS, callbacks=callbacks, verbose=0
+            model, data().repeat(), epochs=MOST_EPOCHS, steps_per_epoch=STEPS, callbacks=callbacks, verbose=0
         )
     else:
         creator = keras.utils.experimental.DatasetCreator(lambda context: data(context).repeat())
-        found = model.fit(creator, epochs=EPOCHS, steps_per_epoch=STEPS, callbacks=callbacks, verbose=0)
+        found = model.fit(creator, epochs=MOST_EPOCHS, steps_per_epoch=STEPS, callbacks=callbacks, verbose=0)
     return {name: [float(v) for v in values] for name, values in found.history.items()}
 
 
@@ -57,9 +57,22 @@ def fitted(which: str, directory: str) -> dict[str, Any]:
     schedule = tfwave.distribute.schedule_of(chosen)
     before = schedule.settings
     log = Path(directory, "log.csv")
-    callback = tfwave.keras.ScheduleCallback(trace_steps=3, report_dir=Path(directory, "report"))
-    callbacks = [callback, keras.callbacks.CSVLogger(str(log))]
-    history = fit(which, model_of(keras, chosen), keras, callbacks)
+    model = model_of(keras, chosen)
+    ordered = 0
+
+    def stop(epoch: int, logs: Any) -> None:
+        """After two whole epochs that were ordered."""
+        nonlocal ordered
+        del epoch, logs
+        ordered = ordered + 1 if is_ordered(schedule) else 0
+        model.stop_training = ordered == 3
+
+    callbacks = [
+        tfwave.keras.ScheduleCallback(trace_steps=3, report_dir=Path(directory, "report")),
+        keras.callbacks.CSVLogger(str(log)),
+        keras.callbacks.LambdaCallback(on_epoch_end=stop),
+    ]
+    history = fit(which, model, keras, callbacks)
     return {
         "history": history,
         "csv": list(csv.DictReader(log.open())),
@@ -68,6 +81,11 @@ def fitted(which: str, directory: str) -> dict[str, Any]:
         "pages": [path.name for path in Path(directory, "report").glob("*.html")],
         **told_events(Path(directory, "report")),
     }
+
+
+def is_ordered(schedule: Any) -> bool:
+    """Did the order prove itself?"""
+    return set(schedule.phases.values()) == {"ordered"}
 
 
 def failed(which: str) -> dict[str, Any]:
@@ -79,8 +97,8 @@ def failed(which: str) -> dict[str, Any]:
     seen: dict[str, Any] = {}
 
     def stop(epoch: int, logs: Any) -> None:
-        del logs
-        if epoch == EPOCHS - 1:
+        del epoch, logs
+        if is_ordered(schedule):
             seen.update(during=schedule.settings.policy, ordered=len(schedule.plans))
             raise Stop
 
