@@ -39,7 +39,7 @@ test: $(VENV)/.ready ## check, and run all tests that are not long; with TF=2.20
 
 test-fast: $(VENV)/.ready ## run the tests that need no TensorFlow: those that wait leave their core to others
 	@echo '== pytest: unit, property, fuzz, golden (no TensorFlow)'
-	@$(PYTEST) tests/unit tests/property tests/fuzz $(SHORT) $(if $(TF),,tests/golden) -n 3
+	@$(PYTEST) tests/unit tests/property tests/fuzz $(SHORT) $(if $(TF),,tests/golden) -n 4
 
 test-faults: .venv/.ready ## let faults strike trainings of 500 steps (minutes), and write docs/reliability.md
 	@echo '== pytest: faults'
