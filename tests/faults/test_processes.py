@@ -19,6 +19,7 @@ DEADLINE_SECONDS = 0.5
 STILL_SECONDS = 1.5
 
 
+@pytest.mark.long
 def test_processes_that_die_or_stand_still(steps: int, seed: int, ledger: Ledger) -> None:
     acts = {
         "a worker is killed": worker_killed,

@@ -49,6 +49,7 @@ def test_the_planned_order_is_kept_in_each_step_with_equal_results(servers, work
     assert {e["pid"].split(":")[0] for e in events} == {"unordered", "ordered"}
 
 
+@pytest.mark.long
 def test_without_namespaces_the_hook_paces_the_link(short_path, monkeypatch):
     monkeypatch.setattr(NamespaceNetwork, "available", classmethod(lambda cls: "not root"))
     job = DemoJob(1, 1, 200e6, Replicas("MobileNet", image=64, batch=1))

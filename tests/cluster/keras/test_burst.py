@@ -75,7 +75,7 @@ def test_fit_on_workers_trains_what_one_process_does(chief: Speaker) -> None:
     assert there == pytest.approx(here, rel=1e-5)
 
 
-@pytest.mark.parametrize("fault", each(FAULTS, ("none", "hanging")))
+@pytest.mark.parametrize("fault", each(FAULTS, ("none", "hanging", "killed")))
 def test_a_burst_on_two_workers_computes_the_same_beside_a_background(
     chief: Speaker, tmp_path: Path, fault: str
 ) -> None:

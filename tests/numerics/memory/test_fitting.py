@@ -81,6 +81,7 @@ def test_a_step_that_ends_in_its_middle_leaves_nothing_and_the_next_is_as_ever()
         assert ends[job]["different"] == steps, "it trains"
 
 
+@pytest.mark.long
 def test_a_keras_model_trains_the_same_in_less_memory() -> None:
     """Adam, a metric, dropout, and a last batch of another shape; then what ends a `fit`, and what is refused."""
     plain, fitted = said_in_pool(256, KERAS_JOB, "plain"), said_in_pool(72, KERAS_JOB, "fitted")
