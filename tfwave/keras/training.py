@@ -51,9 +51,10 @@ def fit(  # noqa: PLR0913
        Keras's are, and the logs of a custom `train_step` must be named as the model's metrics.
     5. Validation deals each batch of `validation_data`, a `tf.data.Dataset`, to the workers once.
     6. `steps_per_execution` steps are unrolled into one graph, where they overlap: a step reads a parameter
-       as soon as the one before has updated it. ``compile(steps_per_execution="auto")`` leaves their number to the
-       planner of a wrapped strategy: one, until the schedule has measured it (see `tfwave.distribute.overlap`).
-       No step is compiled by XLA: `jit_compile="auto"` means so.
+       as soon as the one before has updated it, and pushes each gradient as soon as it is computed.
+       ``compile(steps_per_execution="auto")`` leaves their number to the planner of a wrapped strategy: one,
+       until the schedule has measured it (see `tfwave.distribute.overlap`). No step is compiled by XLA:
+       `jit_compile="auto"` means so.
     7. A worker that is lost, and comes back, costs time only: its step is done again, perhaps by another, and
        counts once in the metrics; updates that it had sent stay. A chief or parameter server that is lost
        ends the training: start it again, and the chief, and `keras.callbacks.BackupAndRestore` continues
