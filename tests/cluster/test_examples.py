@@ -15,6 +15,7 @@ MOST_LINES = 60
 LONG = {
     DIRECTORY / f"{name}.py"
     for name in (
+        "colocate_pool",
         "colocate_search",
         "fit_memory",
         "fit_memory_keras",

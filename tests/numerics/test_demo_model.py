@@ -53,7 +53,7 @@ def test_each_chief_starts_from_the_same_weights() -> None:
 def initial_weights() -> list[np.ndarray]:
     where = places.cluster()
     job = build_job(
-        {"ps": list(where.servers), "worker": [where.worker]}, Replicas("InceptionV1", 32, 2, classes=5)
+        {"ps": list(where.servers), "worker": [where.worker]}, Replicas("VGG16Like", 32, 2, classes=5)
     )
     with job.graph.as_default():
         variables = tf.compat.v1.trainable_variables()

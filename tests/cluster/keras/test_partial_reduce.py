@@ -141,6 +141,7 @@ def synchronous(**given: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.tensorflow
+@pytest.mark.long
 def test_a_checkpoint_is_resumed_by_as_many_workers_that_need_not_wait(lost: Lost) -> None:
     codes, results = train(
         4,
