@@ -56,9 +56,9 @@ def test_each_promise_is_kept(policy: Policy, seed: int) -> None:
     assert (curve.held + curve.offloaded + curve.recomputed >= fit.layout.kept).all()
 
 
-@pytest.mark.parametrize("seed", [*range(16), 27, 68, 76])
+@pytest.mark.parametrize("seed", [*range(16), 130, 237])
 def test_the_fastest_of_two_orders_and_two_views_of_copies_is_taken(seed: int) -> None:
-    """In the last three the view is faster by which most copies hide."""
+    """In the last two the view is faster by which most copies hide."""
     rng = random.Random(seed)
     step = random_step(rng, rng.randint(4, 14))
     limit = Fits(step).least_limit + rng.randint(0, 120)

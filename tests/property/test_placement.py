@@ -112,7 +112,7 @@ def blind_pool_serves(lives: Sequence[Life], size: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("largest", [20 * PIECE, 100 * MIB])
+@pytest.mark.parametrize("largest", [20 * PIECE, 500 * MIB])
 def test_what_a_pool_of_one_size_serves_is_what_the_blind_one_does(largest: int) -> None:
     served: set[bool] = set()
     for seed in range(300):
