@@ -67,12 +67,11 @@ def test_a_capture_within_a_capture_leaves_the_outer_one_as_it_was(job, tmp_path
 
 def test_a_session_may_be_closed_in_the_block(job, tmp_path):
     session, feed, y, _ = job
+    devices = [device.name for device in session.list_devices()]
     with capture_session(session, out=tmp_path / "bundle", steps=1, warmup=0):
         session.run(y, feed)
         session.close()
-    assert load_bundle(tmp_path / "bundle").manifest.devices == [
-        "/job:localhost/replica:0/task:0/device:CPU:0"
-    ]
+    assert load_bundle(tmp_path / "bundle").manifest.devices == devices
 
 
 def test_a_monitored_session_is_refused_before_any_step(tmp_path):
