@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from tfwave.errors import GraphError, PassError
+from tfwave.graph.attrs import KEEP
 from tfwave.graph.marks import added_by
 from tfwave.graph.names import Channel, TransferKey, parse_input
 from tfwave.graph.ops import REF, OpTable
@@ -18,9 +19,6 @@ from tfwave.passes.base import GraphPass
 from tfwave.plan.annotation import Annotation, annotated_orders
 from tfwave.plan.discipline import ACK_WINDOW
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, DataType
-
-_KEEP = {"_grappler_do_not_remove": AttrValue(b=True)}
-"""Grappler honours this attribute: it neither bypasses, merges nor folds the node."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def _insert(graph: GraphRewriter, channel: Channel, transfer: _Gated, waits: Seq
     if graph.has_node(transfer.gate):
         _check_ours(graph, transfer.gate)
         return
-    attrs = {"T": AttrValue(type=transfer.kind), **_KEEP}
+    attrs = {"T": AttrValue(type=transfer.kind), **KEEP}
     inputs = [transfer.tensor, *(f"^{name}" for name in waits)]
     graph.add_node(transfer.hold, "Identity", inputs, device=channel.source, attrs=attrs)
     graph.add_node(transfer.gate, "Identity", [transfer.hold], device=channel.destination, attrs=attrs)

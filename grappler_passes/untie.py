@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tfwave.graph.attrs import CLASS_ATTR
+from tfwave.graph.attrs import CLASS_ATTR, KEEP
 from tfwave.graph.names import parse_input
 from tfwave.graph.reach import in_control_flow
 from tfwave.graph.rewriter import GraphRewriter
@@ -10,8 +10,6 @@ from tfwave.passes.base import GraphPass
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, NodeDef
 
 _TIE = "IdentityN"
-_KEEP = {"_grappler_do_not_remove": AttrValue(b=True)}
-"""Grappler honours this attribute: it neither bypasses, merges nor folds the node."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ def _is_plain(tie: NodeDef, port: int) -> bool:
 
 def _apart(graph: GraphRewriter, tie: NodeDef, port: int) -> str:
     """The Identity of one tensor, named as the tie: TensorFlow's optimizer sorts the terms of sums by names."""
-    attrs = {"T": AttrValue(type=tie.attr["T"].list.type[port]), **_KEEP}
+    attrs = {"T": AttrValue(type=tie.attr["T"].list.type[port]), **KEEP}
     if CLASS_ATTR in tie.attr:
         attrs[CLASS_ATTR] = tie.attr[CLASS_ATTR]
     inputs = [tie.input[port], *(text for text in tie.input if text.startswith("^"))]

@@ -1,13 +1,16 @@
 """Reading node attributes without touching the node: indexing a protobuf map inserts what is missing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from tfwave.proto.tensorflow_pb2 import NodeDef
+from tfwave.proto.tensorflow_pb2 import AttrValue, NodeDef
 
 CLASS_ATTR = "_class"
 CLASS_PREFIX = "loc:@"
 NOTED_SHAPES = "_output_shapes"
 """TensorFlow notes shapes in one kind of file, and not in another."""
+KEEP_ATTR = "_grappler_do_not_remove"
+"""Grappler honours this attribute: it neither bypasses, merges nor folds the node."""
+KEEP: Mapping[str, AttrValue] = {KEEP_ATTR: AttrValue(b=True)}
 
 
 def string_attr(node: NodeDef, name: str) -> str:

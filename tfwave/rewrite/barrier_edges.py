@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from tfwave.graph.attrs import KEEP
 from tfwave.graph.marks import added_by, is_added
 from tfwave.graph.names import parse_input
 from tfwave.graph.ops import REF, OpTable
@@ -9,16 +10,14 @@ from tfwave.graph.rewriter import GraphRewriter
 from tfwave.proto.tensorflow_pb2 import DT_RESOURCE, DT_VARIANT, AttrValue, DataType
 from tfwave.rewrite.grouped import GroupedNodes
 
-_KEEP = {"_grappler_do_not_remove": AttrValue(b=True)}
-"""Grappler takes out an Identity that only waits, or only is waited for."""
-
 
 class BarrierEdges:
     """Lets nodes wait for barriers, and barriers for nodes.
 
     A control edge on a node of a kernel would keep TensorFlow from making the kernel, and so change the rounding.
     There an Identity waits in the place of the node, on the way of a tensor that it reads, or stands for its end,
-    behind its first output. Its name begins with that of its source: Grappler sorts the inputs of sums by name.
+    behind its first output. It is kept: Grappler takes out one that only waits, or only is waited for. Its name
+    begins with that of its source: Grappler sorts the inputs of sums by name.
     """
 
     def __init__(self, graph: GraphRewriter, nodes: GroupedNodes) -> None:
@@ -76,7 +75,7 @@ class BarrierEdges:
     def _pass_on(self, name: str, tensor: str, device: str, *waits: str) -> None:
         if self._graph.has_node(name) and added_by(self._graph.node(name)) == self._graph.author:
             return
-        attrs = {"T": AttrValue(type=cast("DataType", self._kind(tensor))), **_KEEP}
+        attrs = {"T": AttrValue(type=cast("DataType", self._kind(tensor))), **KEEP}
         inputs = [tensor, *(f"^{other}" for other in waits)]
         self._graph.add_node(name, "Identity", inputs, device=device, attrs=attrs)
 

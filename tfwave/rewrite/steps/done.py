@@ -1,5 +1,6 @@
 """When a call is done, in whose place TensorFlow may put the nodes of functions."""
 
+from tfwave.graph.attrs import KEEP_ATTR
 from tfwave.graph.functions.nodes import types_attr
 from tfwave.graph.item import GraphItem
 from tfwave.graph.names import CONTROL_PORT, TensorName, parse_input
@@ -30,7 +31,7 @@ def done_of(call: int, step: Step, item: GraphItem, table: OpTable) -> NodeDef:
         made.input.append(f"^{node.name}")
     if ports:
         made.attr["T"].CopyFrom(types_attr([kinds[port] for port in ports]))
-    made.attr["_grappler_do_not_remove"].b = True
+    made.attr[KEEP_ATTR].b = True
     return made
 
 

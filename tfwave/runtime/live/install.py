@@ -7,7 +7,7 @@ from typing import Any
 from tfwave.errors import EnforcerError
 from tfwave.passes.base import Transform
 from tfwave.runtime.live.replay import live_item, rewrite_live, traced_item
-from tfwave.runtime.live.retrace import find_functions, retraced, run_eagerly, when_traced
+from tfwave.runtime.live.retrace import find_functions, retraced, run_eagerly
 from tfwave.runtime.live.sessions import graph_and_sessions, refuse_running
 
 
@@ -45,23 +45,17 @@ def install(target: Any, graph_pass: Transform) -> Generator[None]:
             f"cannot install on {target!r}: give a tf.function, a Keras train function (after make_train_function) "
             "or a tf.compat.v1 Graph or Session"
         )
-    with retraced(functions, lambda graph: _rewrite_trace(graph, graph_pass)):
+    with retraced(functions, lambda graph: rewrite_trace(graph, graph_pass)):
         yield
 
 
-def rewrite_when_traced(graph: Any, graph_pass: Transform) -> None:
-    """Rewrite the graph of a `tf.function` that is being traced, once it is complete; for good.
-
-    Other edits, such as those of `install`, are made in the order in which they were asked for.
+def rewrite_trace(graph: Any, graph_pass: Transform) -> None:
+    """Rewrite the graph of a `tf.function`, before its first use, and for good: nothing to undo.
 
     Raises:
-        EnvironmentUnsupported: as `install`.
+        EnforcerError: the pass does what a live graph cannot.
+        TfwaveError: what the pass raises.
     """
-    when_traced(graph, lambda traced: _rewrite_trace(traced, graph_pass))
-
-
-def _rewrite_trace(graph: Any, graph_pass: Transform) -> None:
-    """Before its first use, and for good: nothing to undo."""
     item = traced_item(graph)
     with ExitStack() as undo:
         rewrite_live(graph, graph_pass, item, undo)

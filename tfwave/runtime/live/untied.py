@@ -3,7 +3,8 @@
 from typing import Any
 
 from tfwave.passes.text import build_pass
-from tfwave.runtime.live.install import rewrite_when_traced
+from tfwave.runtime.live.install import rewrite_trace
+from tfwave.runtime.live.retrace import when_traced
 
 
 def untie_when_traced(graph: Any) -> None:
@@ -15,4 +16,9 @@ def untie_when_traced(graph: Any) -> None:
         EnvironmentUnsupported: this TensorFlow keeps its traces otherwise.
     """
     if graph.building_function:
-        rewrite_when_traced(graph, build_pass("untie", {}))
+        when_traced(graph, _untie)
+
+
+def _untie(graph: Any) -> None:
+    if any(operation.type == "IdentityN" for operation in graph.get_operations()):
+        rewrite_trace(graph, build_pass("untie", {}))
