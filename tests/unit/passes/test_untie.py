@@ -9,19 +9,14 @@ from grappler_passes.untie import Untie
 from tests.rewrites import check_rewrite, edges
 from tests.steps import FLOAT, WORKER, Builder
 from tfwave.errors import GraphError
+from tfwave.graph.functions.nodes import types_attr
 from tfwave.proto.tensorflow_pb2 import DT_BOOL, DT_FLOAT, DT_RESOURCE, AttrValue, NodeDef
 
 OWN = "{}/untie_{}"
 
 
-def types(*kinds: int) -> AttrValue:
-    value = AttrValue()
-    value.list.type.extend(kinds)
-    return value
-
-
 def tie(build: Builder, name: str, *inputs: str, kinds: Sequence[int] = (DT_FLOAT, DT_FLOAT)) -> str:
-    return build.node(name, "IdentityN", *inputs, device=WORKER, T=types(*kinds))
+    return build.node(name, "IdentityN", *inputs, device=WORKER, T=types_attr(kinds))
 
 
 def step() -> Builder:
