@@ -12,6 +12,8 @@ from tests.cluster.speaker import obey, say
 
 VARIABLES = 18
 SIZE = 64
+PIECES = 4
+CPU = "/device:CPU:0"
 
 
 class Job:
@@ -27,6 +29,7 @@ class Job:
         with self.strategy.scope():
             self.variables = [tf.Variable(tf.ones([SIZE + i]) * (i + 1.0)) for i in range(VARIABLES)]
         train, evaluate = tf.function(self._train), tf.function(self._evaluate)
+        self.pieces = tf.function(self._pieces)
         self.calls: dict[str, tuple[Any, Any]] = {
             "train4": (train, tf.ones([4])),
             "train8": (train, tf.ones([8])),
@@ -75,6 +78,30 @@ class Job:
             return str(error)
         return ""
 
+    def cut(self, source: str, destination: str) -> dict[str, Any]:
+        """Call a function that this process cuts: a node's outputs go from `source` to `destination`, this task.
+
+        Returns the function's name, its value, and, at the first call, the nodes of all its parts.
+        """
+        from google.protobuf.json_format import MessageToDict
+
+        from tfwave.runtime.hook import Hook
+        from tfwave.runtime.live.partitions import partition_graphs
+
+        Hook().configure(hooked_tasks=[source])
+        x = self.tf.range(1.0, PIECES + 1)
+        value, parts = partition_graphs(lambda: self.pieces(x, source, destination))
+        name = self.pieces.get_concrete_function(x, source, destination).name.decode()
+        nodes = [MessageToDict(node) for part in parts for node in part.node]
+        return {"name": name, "value": value.numpy().tolist(), "nodes": nodes}
+
+    def _pieces(self, x: Any, source: str, destination: str) -> Any:
+        tf = self.tf
+        with tf.device(source + CPU):
+            pieces = tf.split(x * 2.0, PIECES, name="pieces")
+        with tf.device(destination + CPU):
+            return tf.stack([tf.reduce_sum(piece) * 10.0**i for i, piece in enumerate(pieces)])
+
     def _outputs(self, x: Any) -> Any:
         tf, values = self.tf, [v.read_value() for v in self.variables]
         return values, tf.add_n([tf.reduce_sum(x) * tf.reduce_mean(value) for value in values])
@@ -111,7 +138,7 @@ class Job:
 def main() -> None:
     job = Job(json.loads(sys.argv[1])["cluster"])
     say("up")
-    obey({"reads": job.reads, "updates": job.updates, "run": job.run, "fail": job.fail})
+    obey({"reads": job.reads, "updates": job.updates, "run": job.run, "fail": job.fail, "cut": job.cut})
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from tests.cluster.speaker import Speaker, spawn
 
 HOOKED = ("/job:ps/replica:0/task:0", "/job:ps/replica:0/task:1")
 WORKERS = ("/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1")
+CHIEF = "/job:chief/replica:0/task:0"
 STOCK = "/job:ps/replica:0/task:2"
 
 

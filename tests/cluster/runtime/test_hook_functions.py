@@ -2,6 +2,7 @@
 
 import random
 import time
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +12,8 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from tests.cluster.runtime.function_chief import SIZE, VARIABLES
-from tests.cluster.runtime.functions import HOOKED, STOCK, WORKERS, FunctionCluster, running, start
+from tests.cluster.runtime.function_chief import CPU, PIECES, SIZE, VARIABLES
+from tests.cluster.runtime.functions import CHIEF, HOOKED, STOCK, WORKERS, FunctionCluster, running, start
 from tests.waiting import wait_until
 from tfwave.plan.discipline import Discipline
 from tfwave.proto import control_pb2
@@ -21,7 +22,6 @@ from tfwave.report.conformance import HandOff, conformance, read_hand_offs
 pytestmark = pytest.mark.tensorflow
 
 PLANNED = ["train4", "train8", "evaluate", "looped"]
-CPU = "/device:CPU:0"
 EACH = VARIABLES // 3
 STEPS, PUSHED_STEPS = 10, 25
 UNSENT = 128 << 10
@@ -210,6 +210,29 @@ def test_functions_are_not_marked_for_tasks_that_are_not_listed(cluster: Functio
         assert _counters(server)["unplanned"] - counters["unplanned"] >= STEPS * EACH
     for worker in cluster.workers:
         worker.ask("configure", hooked_tasks=[*HOOKED, *WORKERS])
+
+
+def test_outputs_of_a_node_have_names_of_their_own_and_wait_for_the_marker(cluster: FunctionCluster) -> None:
+    ends = {"source": HOOKED[0], "destination": CHIEF}
+    cut = cluster.chief.ask("cut", **ends)
+    pieces = {"_Send": dict[str, list[str]](), "_Recv": dict[str, list[str]]()}
+    for node in cut["nodes"]:
+        if "_pieces" in (name := _wire_name(node)):
+            pieces[node["op"]][name] = node.get("input", [])
+    assert {name.rpartition(":")[2] for name in pieces["_Send"]} == {str(i) for i in range(PIECES)}
+    assert set(pieces["_Recv"]) == set(pieces["_Send"])
+    (marker,) = [node["name"] for node in cut["nodes"] if node["op"] == "TfwaveStep"]
+    assert all(inputs[1:] == [f"^{marker}"] for inputs in pieces["_Send"].values())
+
+    edges = [f"edge_0_pieces:{i}" for i in random.Random(1).sample(range(PIECES), PIECES)]
+    server = cluster.ps[0]
+    server.ask("install", plans={cut["name"]: [(HOOKED[0] + CPU, CHIEF + CPU, edges)]})
+    assert cluster.chief.ask("cut", **ends)["value"] == cut["value"] == [2, 40, 600, 8000]
+    assert _steps(server) == [(cut["name"], list(range(PIECES)), {"ORDERED"})]
+
+
+def _wire_name(node: dict[str, Any]) -> str:
+    return b64decode(node.get("attr", {}).get("tensor_name", {}).get("s", "")).decode()
 
 
 def test_what_workers_push_in_a_function_is_ordered(cluster: FunctionCluster) -> None:

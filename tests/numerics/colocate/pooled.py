@@ -231,7 +231,7 @@ def in_time() -> dict[str, Any]:
     trained, weight = Trained(1), tf.Variable(tf.ones([WIDTH, WIDTH]))
     infer = tf.function(lambda batch: tf.reduce_sum(batch @ weight))
     small = [np.ones((64, WIDTH), np.float32)] * SMALL_STEPS
-    large = [np.ones((24 * BATCH, WIDTH), np.float32)] * FEW_STEPS
+    large = [np.ones((18 * BATCH, WIDTH), np.float32)] * FEW_STEPS
 
     def asked(name: str, data: list[np.ndarray], latency: float, priority: int = 0) -> Job:
         return Job(name, infer, data, latency_at_most=latency, priority=priority)

@@ -303,6 +303,7 @@ class Halving:
         (lambda: small(Halving()), r"the rate of a .*\.Halving is a function.* make the class a dataclass"),
         (lambda: SGD(-1), "rate must be >= 0, not -1"),
         (lambda: Adagrad(0.1, float("nan")), "initial_accumulator must be >= 0, not nan"),
+        (lambda: Adagrad(0.1, epsilon="tiny"), "epsilon must be a number, not 'tiny'"),
         (
             lambda: staged(wrong_step, {"t": small()}, steps=3, staleness=3),
             "can be 0 to 2 updates old, not 3",

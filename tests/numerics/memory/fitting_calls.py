@@ -147,6 +147,14 @@ class Adversaries(keras.Model):
         self.means[number].update_state(loss)
 
 
+class Silent(Adversaries):
+    """The same, without a word of its losses."""
+
+    def train_step(self, data: Any) -> Mapping[str, Any]:
+        super().train_step(data)
+        return {"rows": tf.shape(data)[0]}
+
+
 class InFunction(Adversaries):
     """The same, as some write it."""
 
@@ -184,6 +192,7 @@ def main() -> None:
             "empty": same(tf.identity, batch[:0]),
             "sparse": same(tf.sparse.to_dense, tf.sparse.from_dense(batch)),
             "adversaries": adversaries(Adversaries, callback) == adversaries(Adversaries),
+            "silent": adversaries(Silent, FitMemoryCallback()) == adversaries(Silent),
             "unequal": unequal(FitMemoryCallback()) == unequal(),
             "means": means(fit_memory) == means(lambda step: step),
             "given variable": given_variable(fit_memory) == given_variable(lambda step: step),

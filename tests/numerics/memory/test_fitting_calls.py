@@ -38,6 +38,10 @@ def test_a_keras_model_without_a_call_that_logs_means_trains_the_same(found: dic
     assert found["plans"] == 1
 
 
+def test_a_keras_model_that_logs_no_loss_trains_the_same(found: dict[str, Any]) -> None:
+    assert found["same"]["silent"]
+
+
 def test_a_keras_model_trains_the_same_bits_where_the_last_batch_is_smaller(found: dict[str, Any]) -> None:
     assert found["same"]["unequal"]
 

@@ -149,3 +149,14 @@ def test_tapes_are_as_they_were() -> None:
 
     assert float(tf.function(root)(tf.constant(4.0))) == 0.25
     assert not found
+
+    def late(given: Any) -> Any:
+        with tf.GradientTape() as outer:
+            outer.watch(given)
+            with gradients_noted() as noted:
+                made: Any = tf.sqrt(given)
+        gradient = outer.gradient(made, given)
+        assert not noted
+        return gradient
+
+    assert float(tf.function(late)(tf.constant(4.0))) == 0.25
