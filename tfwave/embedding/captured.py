@@ -50,9 +50,11 @@ def capture(
     core_times: list[float] = []
     for own in read:
         worked = time.process_time()
-        ((sets, batch),) = prepared([own], wire.layout)
-        step_times.append(_seconds(lambda sets=sets, batch=batch: train(((sets, batch),))))
+        inputs = prepared([own], wire.layout)
+        arguments = inputs.arguments(dataset.element_spec)
+        step_times.append(_seconds(lambda arguments=arguments: train(*arguments)))
         core_times.append(time.process_time() - worked)
+        ((sets, _),) = inputs.batches
         server_times.append(_seconds(lambda sets=sets: serve(sets)))
     step_seconds = min(step_times[1:])
     found = Capture(

@@ -80,7 +80,7 @@ class Staged:
             more = len(batches) == self._steps
 
     def _call(self, batches: Sequence[Drawn], spec: Any) -> Call:
-        args = (prepared(batches, self._layout, self._hot_bytes),)
+        args = prepared(batches, self._layout, self._hot_bytes).arguments(spec)
         return Call(self._functions.of(len(batches), spec), args, len(batches))
 
 

@@ -64,31 +64,32 @@ class Call:
     All waits are those of the traced function: rows that a batch pulls early wait until servers send the repeated
     ones of the batch before, repeated rows for the updates of both batches before, and the rest of the gradients
     for word that the first have come, which is behind what servers send. Dense variables and their gradients
-    travel before rows, and those of the first batch while servers are told of rows.
+    travel before rows, and those of the first batch while servers are told of rows: of each batch when the rows of
+    an earlier one are there, and of the first ones at once.
     """
 
     def __init__(self, batches: Sequence[BatchLoads], times: Times, links: Links) -> None:
         self._batches, self._times, self._links = batches, times, links
-        self._served = 0.0
+        self._served = self._pushed = 0.0
         self._pulled = links.seconds(batches[0].dense)
-        self._pushed = sum(links.seconds(own.asked) for own in batches)
-        self._told = self._pushed + links.latency
 
     def exact(self, *, apart: bool) -> float:
         """Seconds of it, with the gradients of repeated rows first, or all together."""
-        ready = self._pull(self._told, self._batches[0].pulled_rows)
-        sent, updated, end, latency = self._told, self._told, 0.0, self._links.latency
+        told = [self._tell(0.0, own) for own in self._batches[:2]]
+        ready = self._pull(told[0], self._batches[0].pulled_rows)
+        sent, updated, end, latency = told[0], told[0], 0.0, self._links.latency
         for k, own in enumerate(self._batches):
             behind = self._batches[k + 1 : k + 2]
-            early = [self._pull(sent, (b.early, b.new)) for b in behind]
+            early = [self._pull(max(sent, told[k + 1]), (b.early, b.new)) for b in behind]
+            told += [self._tell(ready, b) for b in self._batches[k + 2 : k + 3]]
             end = max(end, ready) + self._times.worker
             self._round(end, own.dense)
             if apart and behind:
                 first = self._push(end, (own.first,))
-                told = max(self._pulled, self._pushed + latency) + latency
+                known = max(self._pulled, self._pushed + latency) + latency
                 sent = max(updated, first)
                 late = self._pull(sent, (behind[0].late,))
-                updated = self._push(told, (own.rest,))
+                updated = self._push(known, (own.rest,))
             else:
                 sent = updated = self._push(end, own.pushed_rows)
                 late = self._pull(sent, [b.late for b in behind])
@@ -97,16 +98,24 @@ class Call:
 
     def stale(self, staleness: int) -> float:
         """Seconds of it, with all rows pulled so many batches ahead."""
-        ready = [self._pull(self._told, own.pulled_rows) for own in self._batches[:staleness]]
-        updated, end, dense = self._told, 0.0, 0.0
+        told = [self._tell(0.0, own) for own in self._batches[: staleness + 1]]
+        ready = [self._pull(told[k], own.pulled_rows) for k, own in enumerate(self._batches[:staleness])]
+        updated, end, dense = told[0], 0.0, 0.0
         for k, own in enumerate(self._batches):
             ready += [
-                self._pull(updated, b.pulled_rows) for b in self._batches[k + staleness : k + staleness + 1]
+                self._pull(max(updated, told[k + staleness]), b.pulled_rows)
+                for b in self._batches[k + staleness : k + staleness + 1]
             ]
+            told += [self._tell(ready[k], b) for b in self._batches[k + staleness + 1 : k + staleness + 2]]
             end = max(end, ready[k], dense) + self._times.worker
             dense = self._round(end, own.dense)
             updated = self._push(end, own.pushed_rows)
         return updated
+
+    def _tell(self, at: float, batch: BatchLoads) -> float:
+        """When the servers know the rows of a batch that comes to the worker then."""
+        self._pushed = max(self._pushed, at) + self._links.seconds(batch.asked)
+        return self._pushed + self._links.latency
 
     def _round(self, at: float, dense: Load) -> float:
         """When the variables are back, updated, whose gradients may leave from then on."""
@@ -129,7 +138,7 @@ def floor_seconds(batches: Sequence[BatchLoads], times: Times, links: Links, *, 
     """Of a call: no order of its transfers takes less. The flow shop's, where each resource does all of its own.
 
     1. Behind the last pull a batch is computed, and pushed.
-    2. Before the first push a batch is pulled, and computed; or the servers are told all rows, before any push.
+    2. Before the first push a batch is pulled, and computed. Pushed are all gradients, and which rows are wanted.
     3. The worker computes all batches behind the first pull, and before the last push. Steps go round by the
        worker, the push and the pull of dense variables, and exact ones by those of repeated rows, too: the second
        of both leaves while the first comes back.

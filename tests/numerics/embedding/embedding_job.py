@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfwave.embedding import SGD, Adagrad, Call, Staged, Table, staged
+from tfwave.runtime.embedding.inputs import fetched
 from tfwave.runtime.embedding.packed import unpacked
 from tfwave.runtime.embedding.rows import RowSets
 
@@ -52,7 +53,8 @@ def dataset(found: Sequence[Any]) -> tf.data.Dataset:
 
 def row_sets(train: Staged, call: Call, spec: Any = SPEC) -> list[RowSets]:
     """Those that a call of `train` has of its batches; `spec` is the dataset's."""
-    return [unpacked(train.wire.layout, spec[0], vector) for vector, _ in call.args[0]]
+    vectors = [fetched(handles, spec)[0] for handles in call.args[0]]
+    return [unpacked(train.wire.layout, spec[0], vector) for vector in vectors]
 
 
 def starts() -> dict[str, Any]:

@@ -5,6 +5,7 @@ their prefetch and their use, last batches that are not trained, an exception in
 evaluation between steps, a checkpoint in the middle.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(180)]
 
 STEPS = 3
 """In a call."""
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def assert_same(job: Job, plain: Plain) -> None:
@@ -369,7 +371,72 @@ def test_steps_that_run_eagerly_give_the_same_bits() -> None:
 def test_what_a_call_asks_for_is_one_tensor_for_each_batch() -> None:
     """However many tables: each tensor is another message to the worker."""
     call = next(Job(STEPS).staged.calls(dataset(batches(STEPS))))
-    assert len(tf.nest.flatten(call.args)) == 2 * STEPS
+    handles, _ = call.args
+    assert [len(own) for own in handles] == [2] * STEPS
+
+
+def test_a_batch_leaves_the_chief_when_the_rows_of_the_one_two_before_it_are_there() -> None:
+    """A function's arguments travel before it begins; what these stand for does when it is read."""
+    count = 5
+    call = next(Job(count).staged.calls(dataset(batches(count))))
+    graph = call.function.get_concrete_function(*call.args).graph
+    places = {tensor.op: place // 2 for place, tensor in enumerate(graph.inputs[: 2 * count])}
+    reads = [op for op in graph.get_operations() if op.type == "ReadVariableOp" and op.inputs[0].op in places]
+    assert len(reads) == 2 * count
+
+    def waits_for(op: Any) -> set[int]:
+        """The batches that are read before."""
+        seen, ahead = set[Any](), list(op.control_inputs)
+        while ahead:
+            if (before := ahead.pop()) not in seen:
+                seen.add(before)
+                ahead += [*before.control_inputs, *(tensor.op for tensor in before.inputs)]
+        return {places[before] for before in seen if before in places}
+
+    for read in reads:
+        assert waits_for(read) == set(range(places[read.inputs[0].op] - 1))
+
+
+def test_what_a_call_takes_lies_on_the_chief_in_no_shape_that_the_dataset_leaves_open() -> None:
+    """TensorFlow would make the function ready anew for each other shape; wherever the loop says that it is."""
+    with tf.device("CPU:1"):
+        call = next(Job(STEPS).staged.calls(dataset(batches(STEPS))))
+    (vector, batch), *_ = call.args[0]
+    assert "Shape: [?]" in str(vector)
+    assert "Shape: [?]" in str(batch)
+    assert vector.device.endswith("CPU:0")
+
+
+def test_a_step_gets_whatever_a_dataset_has() -> None:
+    """Beside ids: tensors of any type, ragged and sparse ones, and none."""
+    given = {
+        "text": tf.constant(["a", "bc"]),
+        "ragged": tf.ragged.constant([[1, 2], [3]]),
+        "sparse": tf.sparse.from_dense([[0, 1], [2, 0]]),
+        "none": None,
+    }
+
+    def step(embedded: Any, batch: Any) -> Any:
+        assert batch["none"] is None
+        return (batch["text"], batch["ragged"], tf.sparse.to_dense(batch["sparse"])), embedded
+
+    elements = tf.data.Dataset.from_tensors(({"t": tf.constant([0, 1])}, given)).repeat(2)
+    call = next(staged(step, {"t": small()}, steps=2).calls(elements))
+    for text, ragged, sparse in call.function(*call.args):
+        assert text.numpy().tolist() == [b"a", b"bc"]
+        assert ragged.to_list() == [[1, 2], [3]]
+        assert sparse.numpy().tolist() == [[0, 1], [2, 0]]
+
+
+def test_what_a_call_takes_goes_with_it() -> None:
+    """Steps of 8 MiB, of which the process keeps none."""
+    elements = tf.data.Dataset.from_tensors(({"t": tf.constant([0, 1])}, tf.zeros([2, 2**20]))).repeat(60)
+    train = staged(lambda embedded, batch: (batch[0, 0], embedded), {"t": small()}, steps=2)
+    held = list[int]()
+    for call in train.calls(elements):
+        call.function(*call.args)
+        held.append(int(Path("/proc/self/statm").read_text().split()[1]) * PAGE)
+    assert held[-1] - held[2] < 2**27  # 448 MiB went by in between
 
 
 def test_ids_and_batches_keep_their_static_shapes() -> None:

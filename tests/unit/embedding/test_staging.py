@@ -81,7 +81,7 @@ def test_two_staged_steps_are_forecast_by_hand() -> None:
     """Behind the first batch its repeated rows leave, and come back; the cold ones of the second came before."""
     capture = captured([whole("a", 10, 25)], [{"a": [0, 1]}, {"a": [1, 2]}], (2.0, 0.5))
     found = Forecaster(capture, Links(bandwidth=100))
-    asked, row, work, server = 2 * 0.08, 1.0, 1.5, 0.25
+    asked, row, work, server = 0.08, 1.0, 1.5, 0.25
     begun = asked + 2 * row
     repeated = begun + work + row + server + row
     exact = repeated + work + 2 * row + 2 * server
@@ -92,9 +92,9 @@ def test_two_staged_steps_are_forecast_by_hand() -> None:
     assert found.staged(1, 0, 2).seconds == pytest.approx(stale / 2)
     round_trip = 2 * row
     assert found.staged(0, 0, 2).floor == pytest.approx(
-        (asked / 2 + 2 * row + 2 * work + round_trip + 2 * row) / 2
+        (asked + 2 * row + 2 * work + round_trip + 2 * row) / 2
     )
-    assert found.staged(1, 0, 2).floor == pytest.approx((asked / 2 + 2 * row + work + 4 * row) / 2)
+    assert found.staged(1, 0, 2).floor == pytest.approx((asked + 2 * row + work + 4 * row) / 2)
     assert (found.repeated_share, found.wire_seconds) == (0.5, 2.0)
 
 
@@ -132,12 +132,38 @@ def test_variables_beside_the_tables_are_dealt_out_to_servers() -> None:
 def test_the_rest_of_the_gradients_leaves_at_word_that_the_first_have_come() -> None:
     """Row 5 is repeated; the gradients of five others then keep the link from those of the second batch."""
     capture = captured([whole("a", 10, 25)], [{"a": [0, 1, 2, 3, 4, 5]}, {"a": [5, 6]}], (2.0, 0.5))
-    asked, row, work, server, latency = 8 * 0.04, 1.0, 1.5, 0.5 / 4, 0.5
+    asked, row, work, server, latency = 6 * 0.04, 1.0, 1.5, 0.5 / 4, 0.5
     computed = asked + latency + 6 * row + latency + work
     told = computed + row + 2 * latency
     exact = told + (5 + 2) * row + latency + 2 * server
     found = Forecaster(capture, Links(100, latency)).staged(0, 0, 2)
     assert found.seconds == pytest.approx(exact / 2)
+
+
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_servers_are_told_of_the_third_batch_when_the_rows_of_the_first_are_there(staleness: int) -> None:
+    """Its rows leave behind that; they are many, and go both ways."""
+    capture = captured([whole("a", 100, 25)], [{"a": [0]}, {"a": [1]}, {"a": [*range(10, 60)]}], (2.0, 0.5))
+    asked, row, work, server = 0.04, 1.0, 1.5, 0.5 / (52 / 3)
+    told = asked + row + 50 * asked
+    first = (
+        told + (row + server) * staleness
+    )  # its gradient goes behind that, and stale rows behind its update
+    exact = first + 50 * row + work + 50 * (row + server)
+    assert Forecaster(capture, Links(bandwidth=100)).staged(staleness, 0, 3).seconds == pytest.approx(
+        exact / 3
+    )
+
+
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_rows_leave_when_servers_have_been_told_of_them(staleness: int) -> None:
+    """Of the second batch, whose rows are many: that takes longer than the first one's rows."""
+    capture = captured([whole("a", 100, 25)], [{"a": [0]}, {"a": [*range(10, 60)]}], (2.0, 0.5))
+    asked, row, work, server = 0.04, 1.0, 1.5, 0.5 / (51 / 2)
+    exact = 51 * asked + 50 * row + work + 50 * (row + server)
+    assert Forecaster(capture, Links(bandwidth=100)).staged(staleness, 0, 2).seconds == pytest.approx(
+        exact / 2
+    )
 
 
 def test_before_the_first_push_a_batch_is_pulled_and_computed() -> None:

@@ -1,8 +1,12 @@
 """Batches of a dataset: read on the chief, where ids become rows, and prepared for a call."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from tfwave.runtime.embedding.inputs import left_here
 from tfwave.runtime.embedding.packed import packed
 from tfwave.runtime.embedding.rows import Layout
 from tfwave.runtime.embedding.specs import check_element
@@ -30,7 +34,27 @@ def drawn(dataset: Any, tables: Mapping[str, Table], layout: Layout) -> Iterator
         yield Drawn(rows, layout.numbers(rows), batch)
 
 
-def prepared(batches: Sequence[Drawn], layout: Layout, hot_bytes: int = 0) -> tuple[tuple[Any, Any], ...]:
-    """What a function of so many steps takes: for each batch its row sets, packed, and all else."""
+@dataclass(frozen=True)
+class Prepared:
+    """What a function of some steps takes.
+
+    Attributes:
+        batches: of each the row sets, packed, and all else.
+        kept_rows: by column, how many rows are kept in all.
+    """
+
+    batches: tuple[tuple[Any, Any], ...]
+    kept_rows: tuple[int, ...]
+
+    def arguments(self, spec: Any) -> tuple[Any, Any]:
+        """Of `StepFunctions.of`; `spec` is that of the dataset."""
+        handles = tuple(left_here(sets, batch, spec) for sets, batch in self.batches)
+        return handles, np.array(self.kept_rows, np.int32)
+
+
+def prepared(batches: Sequence[Drawn], layout: Layout, hot_bytes: int = 0) -> Prepared:
+    """Find which rows some batches read and change, if a call has a step of each."""
     sets = layout.row_sets([own.numbers for own in batches], hot_bytes)
-    return tuple((packed(rows), own.batch) for rows, own in zip(sets, batches, strict=True))
+    pairs = tuple((packed(rows), own.batch) for rows, own in zip(sets, batches, strict=True))
+    columns = range(len(layout.widths))
+    return Prepared(pairs, tuple(sum(len(own.fresh[k]) for own in sets) for k in columns))

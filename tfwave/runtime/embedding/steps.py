@@ -6,9 +6,9 @@ from typing import Any
 
 from tfwave.errors import TfwaveError
 from tfwave.runtime.embedding.gradients import of_rows
-from tfwave.runtime.embedding.kept import KeptRows
+from tfwave.runtime.embedding.inputs import fetched, handle_specs
 from tfwave.runtime.embedding.packed import unpacked
-from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST, RowSets
+from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST
 from tfwave.runtime.embedding.wire import Asked, Pulled, Sums, Wire
 from tfwave.runtime.unroll import check_draws, names_of
 
@@ -18,8 +18,7 @@ Step = Callable[[dict[str, Any], Any], tuple[Any, Mapping[str, Any]]]
 class StepFunctions:
     """A step as `tf.function`s of one or more batches.
 
-    Each takes for each batch the pair of its row sets, packed, and what the step gets of it, and returns a tuple of
-    what the step returned.
+    Each takes what `Prepared.arguments` gives, and returns a tuple of what the step returned of each batch.
     """
 
     def __init__(self, step: Step, wire: Wire, staleness: int, *, keeps: bool, apart: bool) -> None:
@@ -44,30 +43,31 @@ class StepFunctions:
         tensorflow: Any = import_module("tensorflow")
         key = (count, repr(spec))
         if key not in self._functions:
-            ids, batch = spec
-            signature = [((tensorflow.TensorSpec([None], "int32"), batch),) * count]
+            signature = [(handle_specs(spec),) * count, tensorflow.TensorSpec([None], "int32")]
 
-            def steps(batches: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
-                return self._steps([(unpacked(self._wire.layout, ids, sets), own) for sets, own in batches])
+            def steps(handles: Sequence[Sequence[Any]], kept_rows: Any) -> tuple[Any, ...]:
+                return self._steps(_Batches(self._wire, spec, handles), kept_rows)
 
             self._functions[key] = tensorflow.function(steps, input_signature=signature, autograph=False)
         return self._functions[key]
 
-    def _steps(self, batches: Sequence[tuple[RowSets, Any]]) -> tuple[Any, ...]:
+    def _steps(self, batches: "_Batches", kept_rows: Any) -> tuple[Any, ...]:
         """Automatic control dependencies have accesses to a variable happen in the order of these lines, but for
-        those by free handles; nothing else waits.
+        those by free handles; else nothing waits but a batch that comes when its turn is near.
         """
         tensorflow: Any = import_module("tensorflow")
         free = self._wire.free_handles()
-        asked = [self._wire.asked(sets) for sets, _ in batches]
-        kept = self._room([sets for sets, _ in batches]) if self._keeps else []
+        kept = self._wire.kept(kept_rows) if self._keeps else []
         ahead = max(1, self._staleness)
-        pulled = [own.pull(*self._all) for own in asked[:ahead]]
+        here = batches.fetched(slice(ahead + 1))
+        pulled = [own.pull(*self._all) for own, _ in here[:ahead]]
         results: list[Any] = []
-        for k, (own, (_, batch)) in enumerate(zip(asked, batches, strict=True)):
-            pulled += [self._ahead(then, pulled[k], free) for then in asked[k + ahead : k + ahead + 1]]
+        for k in range(len(batches)):
+            own, batch = here[k]
+            pulled += [self._ahead(then, pulled[k], free) for then, _ in here[k + ahead :]]
             own.keep(pulled[k], kept)
             embedded, rows = own.look_up(pulled[k], kept)
+            here += batches.fetched(slice(k + ahead + 1, k + ahead + 2), behind=rows)
             optimizers = self._wire.optimizers()
             with names_of(k):
                 result, gradients = self._step(embedded, batch)
@@ -76,7 +76,7 @@ class StepFunctions:
             if self._staleness or k + 1 == len(batches):
                 own.push(sums, FIRST, REST)
             else:
-                pulled[k + 1] |= _handed_over(own, sums, asked[k + 1], apart=self._apart)
+                pulled[k + 1] |= _handed_over(own, sums, here[k + 1][0], apart=self._apart)
             results.append(result)
         if len(batches) > 1:
             check_draws(tensorflow.compat.v1.get_default_graph())
@@ -88,11 +88,23 @@ class StepFunctions:
             return asked.pull(*self._all)
         return asked.pull_beside(*self._early, handles=free, behind=pulled)
 
-    def _room(self, sets: Sequence[Any]) -> list[KeptRows]:
-        """For the rows that a call keeps, each of which is new once."""
-        tensorflow: Any = import_module("tensorflow")
-        fresh = zip(*(own.fresh for own in sets), strict=True)
-        return self._wire.kept([tensorflow.add_n([tensorflow.size(some) for some in own]) for own in fresh])
+
+class _Batches:
+    """Those of a call, as they come: what each asks of the tables, and what the step gets beside rows."""
+
+    def __init__(self, wire: Wire, spec: Any, handles: Sequence[Sequence[Any]]) -> None:
+        self._wire, self._spec, self._handles = wire, spec, handles
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def fetched(self, chosen: slice, behind: Sequence[Any] = ()) -> list[tuple[Asked, Any]]:
+        """Some of them, as far as there are: what they take leaves the chief when ops of the worker are done."""
+        return [self._fetched(own, behind) for own in self._handles[chosen]]
+
+    def _fetched(self, handles: Sequence[Any], behind: Sequence[Any]) -> tuple[Asked, Any]:
+        vector, batch = fetched(handles, self._spec, behind)
+        return self._wire.asked(unpacked(self._wire.layout, self._spec[0], vector)), batch
 
 
 def _handed_over(asked: Asked, sums: Sums, behind: Asked, *, apart: bool) -> Pulled:

@@ -63,10 +63,11 @@ class Wire:
                 found.append(tensorflow.raw_ops.IdentityN(input=handles))
         return found
 
-    def kept(self, rows: Sequence[Any]) -> list[KeptRows]:
-        """Room on the worker, by column, for so many rows."""
+    def kept(self, rows: Any) -> list[KeptRows]:
+        """Room on the worker for so many rows of each column, as a vector says."""
         layout = self.layout
-        return [KeptRows(*of) for of in zip(layout.slots, rows, layout.widths, strict=True)]
+        counts = import_module("tensorflow").unstack(rows, len(layout.widths))
+        return [KeptRows(*of) for of in zip(layout.slots, counts, layout.widths, strict=True)]
 
     def optimizers(self) -> list[RowOptimizer]:
         """By column, with the rates of this moment."""
