@@ -82,6 +82,13 @@ def test_a_training_over_one_server_takes_its_bytes_twice_and_for_each_worker() 
     assert Piece("ResNet50", False, 2e9, 2, 2).least_seconds == pytest.approx(one / 2)
 
 
+def test_short_steps_are_measured_in_more_blocks() -> None:
+    slow, fast = Piece("ResNet50", False, 1e9, 2, 2), Piece("ResNet50", False, 4e9, 2, 2)
+    assert fast.least_seconds == pytest.approx(slow.least_seconds / 2)
+    assert fast.command[-2:] == ["--repeats", "4"]
+    assert "--repeats" not in slow.command
+
+
 def test_the_table_says_the_mean_error_in_points() -> None:
     settings = {"model": "DLRMLike", "train": False, "rate": 1e9, "servers": 1, "workers": 2}
     common = {"median_seconds": 1.0, "stdev_seconds": 0.1, "blocks_seconds": [1.0], "over_wire": 1.0}

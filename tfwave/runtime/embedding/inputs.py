@@ -21,10 +21,10 @@ def left_here(vector: Any, batch: Any, spec: Any) -> tuple[Any, ...]:
     found = tensorflow.nest.flatten((vector, batch), expand_composites=True)
     flat = [value for value in found if value is not None]
     with tensorflow.device(f"{own_task()}device:CPU:0"):
-        return tuple(_kept(value, own.shape) for value, own in zip(flat, _flat(spec), strict=True))
+        return tuple(_handle_of(value, own.shape) for value, own in zip(flat, _flat(spec), strict=True))
 
 
-def _kept(value: Any, shape: Any) -> Any:
+def _handle_of(value: Any, shape: Any) -> Any:
     raw: Any = import_module("tensorflow").raw_ops
     handle = raw.VarHandleOp(dtype=value.dtype, shape=shape, shared_name=ANONYMOUS)
     raw.AssignVariableOp(resource=handle, value=value)
