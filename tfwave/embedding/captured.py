@@ -48,10 +48,10 @@ def capture(
     step_times: list[float] = []
     server_times: list[float] = []
     core_times: list[float] = []
-    for own in read:
+    for call, own in enumerate(read, 1):
         worked = time.process_time()
         inputs = prepared([own], wire.layout)
-        arguments = inputs.arguments(dataset.element_spec)
+        arguments = inputs.arguments(dataset.element_spec, call)
         step_times.append(_seconds(lambda arguments=arguments: train(*arguments)))
         core_times.append(time.process_time() - worked)
         ((sets, _),) = inputs.batches

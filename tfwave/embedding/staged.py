@@ -17,11 +17,13 @@ from tfwave.runtime.embedding.wire import Wire
 
 @dataclass(frozen=True)
 class Call:
-    """What to schedule next: ``coordinator.schedule(call.function, args=call.args)``.
+    """What to schedule next, once: ``coordinator.schedule(call.function, args=call.args)``.
+
+    Run again, as the coordinator does when its worker is lost, it updates no row that it has updated before.
 
     Attributes:
         function: a `tf.function`; it returns a tuple, for each batch what the step returned.
-        args: its arguments, the batches.
+        args: its arguments: the batches, and its number, by which servers know it again.
         steps: how many batches these are.
     """
 
@@ -44,7 +46,7 @@ class Staged:
     ) -> None:
         """Nothing is traced before the first call."""
         shards = _shards(tables)
-        self._hot_bytes = hot_bytes
+        self._hot_bytes, self._made = hot_bytes, 0
         self._tables, self._layout, self._steps = tables, Layout(shards), steps
         self.wire = Wire(tables, self._layout)
         apart = priorities.pushes_apart
@@ -80,7 +82,8 @@ class Staged:
             more = len(batches) == self._steps
 
     def _call(self, batches: Sequence[Drawn], spec: Any) -> Call:
-        args = prepared(batches, self._layout, self._hot_bytes).arguments(spec)
+        self._made += 1
+        args = prepared(batches, self._layout, self._hot_bytes).arguments(spec, self._made)
         return Call(self._functions.of(len(batches), spec), args, len(batches))
 
 

@@ -1,5 +1,6 @@
 """What the chief does in the tests of tfwave.embedding: each function gives facts, and the test judges them."""
 
+import time
 from typing import Any
 
 import keras
@@ -7,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.cluster.scenario_chief import ask
-from tests.numerics.embedding.embedding_job import batches, dataset, starts, stepped
+from tests.numerics.embedding.embedding_job import ROWS, batches, dataset, starts, stepped
 from tfwave.embedding import SGD, Adagrad, Table, capture, staged
 from tfwave.errors import CostError
 
@@ -23,7 +24,7 @@ class Cluster:
         with strategy.scope():
             self.weight = tf.Variable(tf.ones([4]))
             whole = tf.Variable(values["words"])
-        shards = {table: self._sharded(table, values[table]) for table in ("users", "items")}
+        shards = {table: self.sharded(table, values[table]) for table in ("users", "items")}
         self.tables = {
             "users": Table(shards["users"], SGD(0.1)),
             "items": Table(shards["items"], Adagrad(0.1)),
@@ -31,7 +32,7 @@ class Cluster:
         }
         self.staged = staged(stepped(self.weight), self.tables, **options)
 
-    def _sharded(self, table: str, value: Any) -> Any:
+    def sharded(self, table: str, value: Any) -> Any:
         """What a `variable_partitioner` makes."""
         middle = len(value) // 2
         parts: list[Any] = []
@@ -105,6 +106,34 @@ def loses_a_worker(strategy: Any) -> dict[str, Any]:
     ask("kill and restart the worker")
     after = cluster.train(batches(8, seed=2))
     return {"before": len(before), "after": np.isfinite(after).tolist()}
+
+
+def counts_pushes(strategy: Any, kills: int, calls: int) -> dict[str, int]:
+    """Each row loses 1 by each of its ids, while the worker is killed in the midst of calls.
+
+    Returns how many rows lost less than that, and more.
+    """
+    cluster = Cluster(strategy)
+    items = Table(cluster.sharded("items", np.zeros((ROWS["items"], 4), np.float32)), SGD(1.0))
+    train = staged(_slowly, {"items": items}, steps=8)
+    ids = np.random.default_rng(1).integers(0, ROWS["items"], (8 * calls, 6)).astype(np.int32)
+    data = tf.data.Dataset.from_tensor_slices(({"items": ids}, np.ones(len(ids), np.float32)))
+    remote = [cluster.coordinator.schedule(call.function, args=call.args) for call in train.calls(data)]
+    for _ in range(kills):
+        time.sleep(0.7)
+        ask("kill and restart the worker")
+    cluster.coordinator.join()
+    assert len([loss for values in remote for loss in values.fetch()]) == len(ids)
+    left = np.concatenate([shard.numpy() for shard in items.shards])
+    lost = left + np.bincount(ids.ravel(), minlength=ROWS["items"])[:, None]
+    return {"less": int((lost > 0).any(1).sum()), "more": int((lost < 0).any(1).sum())}
+
+
+def _slowly(embedded: Any, batch: Any) -> Any:
+    """Gradients of 1, some 20 ms later."""
+    start = tf.fill([256, 256], batch)
+    slow = tf.while_loop(lambda i, _: i < 30, lambda i, m: (i + 1, m @ m / 256.0), [0, start])[1]
+    return tf.reduce_sum(slow), {name: tf.ones_like(rows) + 0 * slow[0, 0] for name, rows in embedded.items()}
 
 
 def loses_a_server(strategy: Any) -> str:

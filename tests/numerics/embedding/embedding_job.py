@@ -194,3 +194,14 @@ class Plain:
 def _on(device: str, value: Any) -> Any:
     with tf.device(device):
         return tf.Variable(value)
+
+
+def waited_for(op: tf.Operation, others: list[tf.Operation]) -> list[tf.Operation]:
+    """Those that an op depends on, however indirectly."""
+    found, left = set[str](), [op]
+    while left:
+        one = left.pop()
+        if one.name not in found:
+            found.add(one.name)
+            left += [*(tensor.op for tensor in one.inputs), *one.control_inputs]
+    return [other for other in others if other.name in found]

@@ -371,7 +371,7 @@ def test_steps_that_run_eagerly_give_the_same_bits() -> None:
 def test_what_a_call_asks_for_is_one_tensor_for_each_batch() -> None:
     """However many tables: each tensor is another message to the worker."""
     call = next(Job(STEPS).staged.calls(dataset(batches(STEPS))))
-    handles, _ = call.args
+    handles, *_ = call.args
     assert [len(own) for own in handles] == [2] * STEPS
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.numerics.embedding.embedding_job import Job, Plain, batches, dataset, row_sets, stepped
+from tests.numerics.embedding.embedding_job import Job, Plain, batches, dataset, row_sets, stepped, waited_for
 from tfwave.embedding import LFU, SGD, Dynamic, Table, capture, staged
 from tfwave.embedding.staged import tables_of
 from tfwave.errors import CostError, PlanError, TfwaveError
@@ -85,17 +85,6 @@ def test_rows_wait_for_the_updates_of_these_rows_alone() -> None:
     ]
     assert [waited_for(op, updates) for op in late] == [updates[:1], updates[:3], updates[:5]]
     assert [waited_for(op, updates) for op in early] == [[], updates[:1], updates[:3]]
-
-
-def waited_for(op: tf.Operation, others: list[tf.Operation]) -> list[tf.Operation]:
-    """Those that an op depends on, however indirectly."""
-    found, left = set[str](), [op]
-    while left:
-        one = left.pop()
-        if one.name not in found:
-            found.add(one.name)
-            left += [*(tensor.op for tensor in one.inputs), *one.control_inputs]
-    return [other for other in others if other.name in found]
 
 
 def test_staleness_is_the_plans() -> None:

@@ -46,10 +46,10 @@ class Prepared:
     batches: tuple[tuple[Any, Any], ...]
     kept_rows: tuple[int, ...]
 
-    def arguments(self, spec: Any) -> tuple[Any, Any]:
-        """Of `StepFunctions.of`; `spec` is that of the dataset."""
+    def arguments(self, spec: Any, call: int) -> tuple[Any, Any, Any]:
+        """Of `StepFunctions.of`; `spec` is that of the dataset, and `call` the number of the call, from 1 on."""
         handles = tuple(left_here(sets, batch, spec) for sets, batch in self.batches)
-        return handles, np.array(self.kept_rows, np.int32)
+        return handles, np.int64(call), np.array(self.kept_rows, np.int32)
 
 
 def prepared(batches: Sequence[Drawn], layout: Layout, hot_bytes: int = 0) -> Prepared:

@@ -28,11 +28,14 @@ class RowOptimizer(Protocol):
         """
         ...
 
-    def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
+    def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> Any:
         """Update rows, each of which comes once: int32 of shape [n], gradients [n, width].
 
         The variable is locked meanwhile: of two workers that update a row at once, none's update is lost. One that
         is `by_row` is for tables that one process updates.
+
+        Returns:
+            The op that is done when they are updated; None where ops run at once.
         """
         ...
 
@@ -59,10 +62,10 @@ class SGD:
     def slots(self) -> dict[str, float]:
         return {}
 
-    def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
+    def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> Any:
         del slots
         tensorflow: Any = import_module("tensorflow")
-        tensorflow.raw_ops.ResourceScatterNdSub(
+        return tensorflow.raw_ops.ResourceScatterNdSub(
             ref=variable.handle, indices=rows[:, None], updates=_now(self.rate) * gradients
         )
 
@@ -97,9 +100,9 @@ class Adagrad(_Accumulating):
 
     by_row = False
 
-    def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
+    def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> Any:
         tensorflow: Any = import_module("tensorflow")
-        tensorflow.raw_ops.ResourceSparseApplyAdagradV2(
+        return tensorflow.raw_ops.ResourceSparseApplyAdagradV2(
             var=variable.handle,
             accum=slots[0].handle,
             lr=_now(self.rate),
@@ -122,14 +125,14 @@ class RowWiseAdagrad(_Accumulating):
 
     by_row = True
 
-    def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> None:
+    def apply(self, variable: Any, slots: Sequence[Any], rows: Any, gradients: Any) -> Any:
         tensorflow: Any = import_module("tensorflow")
         raw, accumulator = tensorflow.raw_ops, slots[0].handle
         squares = tensorflow.reduce_mean(tensorflow.square(gradients), 1, keepdims=True)
         raw.ResourceScatterAdd(resource=accumulator, indices=rows, updates=squares)
         sums = raw.ResourceGather(resource=accumulator, indices=rows, dtype=tensorflow.float32)
         updates = _now(self.rate) * gradients / (tensorflow.sqrt(sums) + self.epsilon)
-        raw.ResourceScatterSub(resource=variable.handle, indices=rows, updates=updates)
+        return raw.ResourceScatterSub(resource=variable.handle, indices=rows, updates=updates)
 
 
 def as_it_is(optimizer: RowOptimizer) -> RowOptimizer:

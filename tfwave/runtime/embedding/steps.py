@@ -7,6 +7,7 @@ from typing import Any
 from tfwave.errors import TfwaveError
 from tfwave.runtime.embedding.gradients import of_rows
 from tfwave.runtime.embedding.inputs import fetched, handle_specs
+from tfwave.runtime.embedding.ledger import Push
 from tfwave.runtime.embedding.packed import unpacked
 from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST
 from tfwave.runtime.embedding.wire import Asked, Pulled, Sums, Wire
@@ -43,20 +44,21 @@ class StepFunctions:
         tensorflow: Any = import_module("tensorflow")
         key = (count, repr(spec))
         if key not in self._functions:
-            signature = [(handle_specs(spec),) * count, tensorflow.TensorSpec([None], "int32")]
+            numbers = tensorflow.TensorSpec([], "int64"), tensorflow.TensorSpec([None], "int32")
+            signature = [(handle_specs(spec),) * count, *numbers]
 
-            def steps(handles: Sequence[Sequence[Any]], kept_rows: Any) -> tuple[Any, ...]:
-                return self._steps(_Batches(self._wire, spec, handles), kept_rows)
+            def steps(handles: Sequence[Sequence[Any]], call: Any, kept_rows: Any) -> tuple[Any, ...]:
+                return self._steps(_Batches(self._wire, spec, handles), call, kept_rows)
 
             self._functions[key] = tensorflow.function(steps, input_signature=signature, autograph=False)
         return self._functions[key]
 
-    def _steps(self, batches: "_Batches", kept_rows: Any) -> tuple[Any, ...]:
+    def _steps(self, batches: "_Batches", call: Any, kept_rows: Any) -> tuple[Any, ...]:
         """Automatic control dependencies have accesses to a variable happen in the order of these lines, but for
         those by free handles; else nothing waits but a batch that comes when its turn is near.
         """
         tensorflow: Any = import_module("tensorflow")
-        free = self._wire.free_handles()
+        free, pushes = self._wire.free_handles(), self._wire.ledger.pushes(call)
         kept = self._wire.kept(kept_rows) if self._keeps else []
         ahead = max(1, self._staleness)
         here = batches.fetched(slice(ahead + 1))
@@ -73,10 +75,12 @@ class StepFunctions:
                 result, gradients = self._step(embedded, batch)
             sums = own.summed(_checked(gradients, embedded), rows, optimizers)
             own.update(sums, kept)
+            first, rest = pushes(2 * k + 1), pushes(2 * k + 2)
             if self._staleness or k + 1 == len(batches):
-                own.push(sums, FIRST, REST)
+                own.push(sums, FIRST, REST, once=rest)
             else:
-                pulled[k + 1] |= _handed_over(own, sums, here[k + 1][0], apart=self._apart)
+                then = here[k + 1][0]
+                pulled[k + 1] |= _handed_over(own, sums, then, (first, rest), apart=self._apart)
             results.append(result)
         if len(batches) > 1:
             check_draws(tensorflow.compat.v1.get_default_graph())
@@ -107,14 +111,17 @@ class _Batches:
         return self._wire.asked(unpacked(self._wire.layout, self._spec[0], vector)), batch
 
 
-def _handed_over(asked: Asked, sums: Sums, behind: Asked, *, apart: bool) -> Pulled:
+def _handed_over(
+    asked: Asked, sums: Sums, behind: Asked, pushes: tuple[Push, Push], *, apart: bool
+) -> Pulled:
     """Update what the next batch reads too, and have it sent; if `apart`, the rest leaves when that has come."""
+    first, rest = pushes
     if not apart:
-        asked.push(sums, FIRST, REST)
+        asked.push(sums, FIRST, REST, once=rest)
         return behind.pull(LATE)
-    first = asked.push(sums, FIRST)
+    come = asked.push(sums, FIRST, once=first)
     late = behind.pull(LATE)
-    asked.push(sums, REST, behind=first)
+    asked.push(sums, REST, once=rest, behind=come)
     return late
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import is_dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal, Protocol, cast
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from tfwave.errors import TfwaveError
 from tfwave.runtime.all_to_all import Exchange
+from tfwave.runtime.embedding.beside import beside
 from tfwave.runtime.embedding.dynamic import Dynamic, Rows, begin_anew, in_checkpoints
 from tfwave.runtime.embedding.optimizers import RowOptimizer
 from tfwave.runtime.embedding.owners import Owners, Pulled
@@ -87,9 +89,10 @@ class Table:
         each has some of its rows there; `Workers.save` puts them together."""
         self.module.rows = self._joined(self.shards, "rows", variable)
         slots: list[list[Any]] = []
+        by_row = optimizer.by_row
         for slot, start in optimizer.slots.items():
             parts = [
-                _beside(shard, f"{_name(shard)}/{slot}", start, by_row=optimizer.by_row)
+                beside(shard, partial(_filled, shard, start, by_row=by_row), f"{_name(shard)}/{slot}")
                 for shard in self.shards
             ]
             slots.append(parts)
@@ -311,13 +314,10 @@ def _kind(thing: Any) -> str:
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
-def _beside(shard: Any, name: str, start: float, *, by_row: bool) -> Any:
-    tensorflow: Any = import_module("tensorflow")
-    strategy = tensorflow.distribute.get_strategy()  # in its scope it would deal slots out over servers
-    with strategy.extended.colocate_vars_with(shard), tensorflow.device(shard.device):
-        shape = [shard.shape[0], 1] if by_row else shard.shape
-        return tensorflow.Variable(tensorflow.fill(shape, start), trainable=False, name=name)
-
-
 def _name(variable: Any) -> str:
     return variable.name.partition(":")[0]
+
+
+def _filled(shard: Any, start: float, *, by_row: bool) -> Any:
+    """What a slot of its rows begins with."""
+    return import_module("tensorflow").fill([shard.shape[0], 1] if by_row else shard.shape, start)

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from tfwave.runtime.embedding.kept import KeptRows
+from tfwave.runtime.embedding.ledger import Push, PushLedger
 from tfwave.runtime.embedding.optimizers import RowOptimizer, as_it_is
 from tfwave.runtime.embedding.rows import EARLY, FIRST, LATE, NEW, REST, SETS, Layout, RowSets
 from tfwave.runtime.embedding.table import Table
@@ -41,6 +42,8 @@ class Wire:
         self.layout = layout
         shards = [(t, k) for t in tables.values() for k in range(len(t.shards))]
         self._shards = [shards[place] for place in layout.order]
+        firsts = [self.table_and_shard(layout.places(server)[0]) for server in layout.servers]
+        self.ledger = PushLedger([table.shards[k] for table, k in firsts])
 
     def asked(self, sets: RowSets) -> "Asked":
         """Tell the servers which rows a batch needs."""
@@ -88,17 +91,22 @@ class Asked:
         self._tf = tensorflow
         self._places = [wire.layout.places(server) for server in wire.layout.servers]
         self._counts = [self._counts_of(k, wanted) for k, wanted in enumerate(sets.wanted)]
-        self._rows = [self._on_server(k, wanted) for k, wanted in enumerate(sets.wanted)]
+        self._told = [self._on_server(k, wanted) for k, wanted in enumerate(sets.wanted)]
+        self._rows = [self._split(k) for k in range(len(self._told))]
 
     def _counts_of(self, server: int, wanted: Any) -> Any:
         shards = len(self._places[server])
         return self._tf.reshape(wanted[: SETS * shards], [SETS, shards])
 
-    def _on_server(self, server: int, wanted: Any) -> list[list[Any]]:
+    def _on_server(self, server: int, wanted: Any) -> Any:
+        with self._tf.device(self._layout.servers[server]):
+            return self._tf.identity(wanted)
+
+    def _split(self, server: int) -> list[list[Any]]:
         """By set and shard the rows, as the server knows them."""
         tensorflow, shards = self._tf, len(self._places[server])
         with tensorflow.device(self._layout.servers[server]):
-            told = tensorflow.identity(wanted)
+            told = self._told[server]
             parts = tensorflow.split(told[SETS * shards :], told[: SETS * shards], num=SETS * shards)
         return [parts[k * shards : (k + 1) * shards] for k in range(SETS)]
 
@@ -216,12 +224,15 @@ class Asked:
             found |= dict(zip(parts, split, strict=True))
         return found
 
-    def push(self, sums: Sums, *chosen: int, behind: Sequence[Any] = ()) -> list[Any]:
+    def push(
+        self, sums: Sums, *chosen: int, once: Push | None = None, behind: Sequence[Any] = ()
+    ) -> list[Any]:
         """Send each server the gradients of the chosen sets, in one tensor, and update these rows there.
 
         Args:
             sums: for all rows of the batch.
-            chosen: of `FIRST` and `REST`.
+            chosen: of `FIRST` and `REST`, in this order.
+            once: which push of its call it is: rows that it updated in an earlier attempt stay as they are.
             behind: for each server an op on it; what it gets leaves when that is done.
 
         Returns:
@@ -237,7 +248,7 @@ class Asked:
                 flat = tensorflow.identity(flat)
             with tensorflow.device(self._layout.servers[server]):
                 come.append(tensorflow.identity(flat))
-                self._update(server, chosen, come[server], sums.optimizers)
+                self._update(server, chosen, come[server], sums.optimizers, once)
         return come
 
     def _picked(self, column: int, gradients: Any, chosen: Sequence[int]) -> list[list[Any]]:
@@ -253,16 +264,38 @@ class Asked:
         ]
 
     def _update(
-        self, server: int, chosen: Sequence[int], flat: Any, optimizers: Sequence[RowOptimizer]
+        self,
+        server: int,
+        chosen: Sequence[int],
+        flat: Any,
+        optimizers: Sequence[RowOptimizer],
+        once: Push | None,
     ) -> None:
         tensorflow, places = self._tf, self._places[server]
-        rows = [self._rows[server][k][shard] for k in chosen for shard in range(len(places))]
+        with tensorflow.control_dependencies([flat]):
+            counts = self._to_update(server, chosen, once)
+        begin = SETS * len(places) + tensorflow.reduce_sum(self._told[server][: chosen[0] * len(places)])
         widths = [self._layout.shards[place].width for _ in chosen for place in places]
-        lengths = [tensorflow.size(some) * width for some, width in zip(rows, widths, strict=True)]
-        gradients = tensorflow.split(flat, lengths, num=len(lengths))
-        for k, (some, width, flat_gradient) in enumerate(zip(rows, widths, gradients, strict=True)):
+        parts = self._first(self._told[server][begin:], counts, len(widths))
+        gradients = self._first(flat, counts * widths, len(widths))
+        updates: list[Any] = []
+        for k, (some, width, flat_gradient) in enumerate(zip(parts, widths, gradients, strict=True)):
             place = places[k % len(places)]
             table, shard = self._wire.table_and_shard(place)
             optimizer = optimizers[int(self._layout.columns[place])]
             gradient = tensorflow.reshape(flat_gradient, [-1, width])
-            optimizer.apply(table.shards[shard], table.slots[shard], some, gradient)
+            updates.append(optimizer.apply(table.shards[shard], table.slots[shard], some, gradient))
+        if once:
+            with tensorflow.control_dependencies([op for op in updates if op]):
+                once.note(server)
+
+    def _first(self, values: Any, lengths: Any, parts: int) -> Sequence[Any]:
+        """Of a vector so many parts, of these lengths; more may be behind them."""
+        rest = self._tf.size(values) - self._tf.reduce_sum(lengths)
+        return self._tf.split(values, self._tf.concat([lengths, [rest]], 0), num=parts + 1)[:parts]
+
+    def _to_update(self, server: int, chosen: Sequence[int], once: Push | None) -> Any:
+        """How many rows of each set and shard; none of a push that was applied in an earlier attempt."""
+        shards = len(self._places[server])
+        counts = self._told[server][chosen[0] * shards : (chosen[-1] + 1) * shards]
+        return self._tf.where(once.is_new(server), counts, 0) if once else counts
