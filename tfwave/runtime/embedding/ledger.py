@@ -1,8 +1,7 @@
 """Which pushes servers have applied: a call that is made anew, as its worker was lost, updates no row twice."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -28,45 +27,65 @@ class PushLedger:
             beside(own, lambda: tensorflow.zeros([_CALLS], "int64"), "tfwave_pushes") for own in neighbours
         ]
 
-    def pushes(self, call: Any) -> Callable[[int], "Push"]:
-        """Those of a call by their numbers: from 1 on, as servers apply them.
-
-        To be made where a traced function begins: what is noted of a push then holds up no look at the next.
+    def pushes(self, call: Any) -> "Pushes":
+        """Those of a call; to be made where a traced function begins.
 
         Args:
             call: its number, a scalar: from 1 on, each other than those before.
         """
         tensorflow: Any = import_module("tensorflow")
-        free: list[Any] = []
+        places: list[_Place] = []
         for own in self._last:
             with tensorflow.device(own.device):
-                free += tensorflow.raw_ops.IdentityN(input=[own.handle])
-        return partial(Push, [own.handle for own in self._last], free, call)
+                (free,) = tensorflow.raw_ops.IdentityN(input=[own.handle])
+                first = call * _PUSHES
+                places.append(_Place(own.handle, free, call % _CALLS, first, first + _PUSHES))
+        return Pushes(places)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Of a call in the ledger of a server: its `index`, and the numbers of its pushes.
+
+    What is read by `free` waits for nothing that is noted: it was made before, and notes are of this attempt.
+    """
+
+    last: Any
+    free: Any
+    index: Any
+    first: Any
+    end: Any
+
+
+@dataclass(frozen=True)
+class Pushes:
+    """Those of a call."""
+
+    places: Sequence[_Place]
+
+    def numbered(self, number: int) -> "Push":
+        """One of them: from 1 on, as servers apply them."""
+        return Push(self.places, number)
 
 
 @dataclass(frozen=True)
 class Push:
     """What servers know of it; each is asked by ops on its own device."""
 
-    last: Sequence[Any]
-    free: Sequence[Any]
-    call: Any
+    places: Sequence[_Place]
     number: int
 
     def is_new(self, server: int) -> Any:
         """Whether it was not applied there: a scalar. It is, where nothing is known of its call any more."""
         tensorflow: Any = import_module("tensorflow")
+        own = self.places[server]
         found = tensorflow.raw_ops.ResourceGather(
-            resource=self.free[server], indices=self.call % _CALLS, dtype=tensorflow.int64
+            resource=own.free, indices=own.index, dtype=tensorflow.int64
         )
-        first = self.call * _PUSHES
-        return (found < first + self.number) | (found >= first + _PUSHES)
+        return (found < own.first + self.number) | (found >= own.end)
 
     def note(self, server: int) -> None:
         """It was applied there, and those before it; others may have been behind it, in an earlier attempt."""
-        tensorflow: Any = import_module("tensorflow")
-        tensorflow.raw_ops.ResourceScatterMax(
-            resource=self.last[server],
-            indices=self.call % _CALLS,
-            updates=self.call * _PUSHES + self.number,
-        )
+        raw: Any = import_module("tensorflow").raw_ops
+        own = self.places[server]
+        raw.ResourceScatterMax(resource=own.last, indices=own.index, updates=own.first + self.number)

@@ -274,10 +274,10 @@ class Asked:
         tensorflow, places = self._tf, self._places[server]
         with tensorflow.control_dependencies([flat]):
             counts = self._to_update(server, chosen, once)
-        begin = SETS * len(places) + tensorflow.reduce_sum(self._told[server][: chosen[0] * len(places)])
         widths = [self._layout.shards[place].width for _ in chosen for place in places]
-        parts = self._first(self._told[server][begin:], counts, len(widths))
-        gradients = self._first(flat, counts * widths, len(widths))
+        before = SETS * len(places) + tensorflow.reduce_sum(self._told[server][: chosen[0] * len(places)])
+        _, *parts = self._parts(self._told[server], [[before], counts], 1 + len(widths))
+        gradients = self._parts(flat, [counts * widths], len(widths))
         updates: list[Any] = []
         for k, (some, width, flat_gradient) in enumerate(zip(parts, widths, gradients, strict=True)):
             place = places[k % len(places)]
@@ -289,10 +289,9 @@ class Asked:
             with tensorflow.control_dependencies([op for op in updates if op]):
                 once.note(server)
 
-    def _first(self, values: Any, lengths: Any, parts: int) -> Sequence[Any]:
-        """Of a vector so many parts, of these lengths; more may be behind them."""
-        rest = self._tf.size(values) - self._tf.reduce_sum(lengths)
-        return self._tf.split(values, self._tf.concat([lengths, [rest]], 0), num=parts + 1)[:parts]
+    def _parts(self, vector: Any, lengths: Sequence[Any], parts: int) -> Sequence[Any]:
+        """Of a vector so many parts of these lengths, whatever is behind them."""
+        return self._tf.split(vector, self._tf.concat([*lengths, [-1]], 0), num=parts + 1)[:-1]
 
     def _to_update(self, server: int, chosen: Sequence[int], once: Push | None) -> Any:
         """How many rows of each set and shard; none of a push that was applied in an earlier attempt."""
