@@ -50,23 +50,21 @@ def test_tables_of_a_process_that_has_joined_a_cluster_are_captured(
     assert "table 'users' lies on /job:ps/" in facts["refused"]
 
 
-def test_a_worker_that_is_killed_and_comes_back_goes_on(alone: ChiefCluster) -> None:
-    def replace() -> None:
-        alone.tasks["first"].kill()
-        alone.restart("first")
+def replace(alone: ChiefCluster) -> None:
+    """Kill its worker, and start another in its place."""
+    alone.tasks["first"].kill()
+    alone.restart("first")
 
-    facts = alone.chief.run("loses_a_worker", replace)
+
+def test_a_worker_that_is_killed_and_comes_back_goes_on(alone: ChiefCluster) -> None:
+    facts = alone.chief.run("loses_a_worker", lambda: replace(alone))
     assert facts == {"before": 8, "after": [True] * 8}
 
 
 def test_a_worker_that_is_killed_in_the_midst_of_a_call_has_no_row_updated_twice(alone: ChiefCluster) -> None:
     """By a ledger: what of each row's gradients came. Its call is made anew, when all others have been."""
-
-    def replace() -> None:
-        alone.tasks["first"].kill()
-        alone.restart("first")
-
-    assert alone.chief.run("counts_pushes", *[replace] * 3, kills=3, calls=30) == {"less": 0, "more": 0}
+    found = alone.chief.run("counts_pushes", *[lambda: replace(alone)] * 3, kills=3, calls=30)
+    assert found == {"less": 0, "more": 0}
 
 
 def test_a_lost_server_ends_with_the_error_of_the_coordinator(alone: ChiefCluster) -> None:

@@ -146,9 +146,8 @@ def test_servers_are_told_of_the_third_batch_when_the_rows_of_the_first_are_ther
     capture = captured([whole("a", 100, 25)], [{"a": [0]}, {"a": [1]}, {"a": [*range(10, 60)]}], (2.0, 0.5))
     asked, row, work, server = 0.04, 1.0, 1.5, 0.5 / (52 / 3)
     told = asked + row + 50 * asked
-    first = (
-        told + (row + server) * staleness
-    )  # its gradient goes behind that, and stale rows behind its update
+    # Behind that goes the gradient of the first, and stale rows behind its update.
+    first = told + (row + server) * staleness
     exact = first + 50 * row + work + 50 * (row + server)
     assert Forecaster(capture, Links(bandwidth=100)).staged(staleness, 0, 3).seconds == pytest.approx(
         exact / 3

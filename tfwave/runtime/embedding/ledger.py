@@ -1,11 +1,13 @@
 """Which pushes servers have applied: a call that is made anew, as its worker was lost, updates no row twice."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from tfwave.runtime.embedding.beside import beside
+from tfwave.runtime.embedding.handles import free
 
 _CALLS = 2**16
 """That a server remembers: fewer may be scheduled behind one that is made anew, whose turn comes last."""
@@ -27,8 +29,10 @@ class PushLedger:
             beside(own, lambda: tensorflow.zeros([_CALLS], "int64"), "tfwave_pushes") for own in neighbours
         ]
 
-    def pushes(self, call: Any) -> "Pushes":
-        """Those of a call; to be made where a traced function begins.
+    def pushes(self, call: Any) -> Callable[[int], "Push"]:
+        """Those of a call by their numbers: from 1 on, as servers apply them.
+
+        To be made where a traced function begins.
 
         Args:
             call: its number, a scalar: from 1 on, each other than those before.
@@ -36,18 +40,18 @@ class PushLedger:
         tensorflow: Any = import_module("tensorflow")
         places: list[_Place] = []
         for own in self._last:
+            (handle,) = free([own.handle], own.device)
             with tensorflow.device(own.device):
-                (free,) = tensorflow.raw_ops.IdentityN(input=[own.handle])
                 first = call * _PUSHES
-                places.append(_Place(own.handle, free, call % _CALLS, first, first + _PUSHES))
-        return Pushes(places)
+                places.append(_Place(own.handle, handle, call % _CALLS, first, first + _PUSHES))
+        return partial(Push, places)
 
 
 @dataclass(frozen=True)
 class _Place:
     """Of a call in the ledger of a server: its `index`, and the numbers of its pushes.
 
-    What is read by `free` waits for nothing that is noted: it was made before, and notes are of this attempt.
+    What is read by `free` waits for nothing that is noted: notes are of this attempt.
     """
 
     last: Any
@@ -55,17 +59,6 @@ class _Place:
     index: Any
     first: Any
     end: Any
-
-
-@dataclass(frozen=True)
-class Pushes:
-    """Those of a call."""
-
-    places: Sequence[_Place]
-
-    def numbered(self, number: int) -> "Push":
-        """One of them: from 1 on, as servers apply them."""
-        return Push(self.places, number)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class StepFunctions:
                 result, gradients = self._step(embedded, batch)
             sums = own.summed(_checked(gradients, embedded), rows, optimizers)
             own.update(sums, kept)
-            first, rest = pushes.numbered(2 * k + 1), pushes.numbered(2 * k + 2)
+            first, rest = pushes(2 * k + 1), pushes(2 * k + 2)
             if self._staleness or k + 1 == len(batches):
                 own.push(sums, FIRST, REST, once=rest)
             else:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from tfwave.runtime.embedding.handles import free
 from tfwave.runtime.embedding.kept import KeptRows
 from tfwave.runtime.embedding.ledger import Push, PushLedger
 from tfwave.runtime.embedding.optimizers import RowOptimizer, as_it_is
@@ -54,17 +55,9 @@ class Wire:
         return [[held.handle for held in (table.shards[k], *table.slots[k])] for table, k in self._shards]
 
     def free_handles(self) -> list[list[Any]]:
-        """The same for accesses that wait for no other.
-
-        TensorFlow has accesses to a variable happen in turn if they have the same tensor as its handle. To make
-        another tensor is such an access: make these first of all.
-        """
-        tensorflow: Any = import_module("tensorflow")
-        found: list[list[Any]] = []
-        for shard, handles in zip(self.layout.shards, self.handles(), strict=True):
-            with tensorflow.device(shard.server):
-                found.append(tensorflow.raw_ops.IdentityN(input=handles))
-        return found
+        """The same for accesses that wait for no other; see `free`."""
+        pairs = zip(self.layout.shards, self.handles(), strict=True)
+        return [free(handles, shard.server) for shard, handles in pairs]
 
     def kept(self, rows: Any) -> list[KeptRows]:
         """Room on the worker for so many rows of each column, as a vector says."""
