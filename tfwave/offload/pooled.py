@@ -158,8 +158,6 @@ class PoolFits:
             if best is not None and best.fit.seconds <= fit.seconds:
                 break
             best = _fastest(limit, map(self._pooled, _beside(fit)), best)
-            if best is not None and best.fit is fit:
-                break
         return best if policy is Policy.DYMEM else _fastest(limit, self.away, best)
 
     def _smaller(self, held: int, policy: Policy) -> Iterator[Fit]:
