@@ -67,7 +67,7 @@ class Score:
         TfwaveError: a decay that is not between 0 and 1, or weights below 0.
     """
 
-    decay: float = 0.05
+    decay: float = 0.02
     positive: float = 1.0
     negative: float = 1.0
 

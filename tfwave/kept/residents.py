@@ -9,14 +9,17 @@ import numpy as np
 from tfwave.errors import TfwaveError
 from tfwave.kept.index import Counts, Index
 from tfwave.kept.policies import Policy
+from tfwave.kept.worths import Worths
 
 NONE = -1
 _NO_COUNTS = np.zeros((0, 0), np.int64)
+_EVICTED = "evicted_"
 
 
 class Residents:
     """Ids, any of int64, and the rows that they have.
 
+    What evicted ids were worth is remembered, of as many as there are rows: one that comes again is worth that.
     Memory and the time of a batch go by the capacity and by the batch's ids, not by how many ids there ever were.
     """
 
@@ -41,6 +44,7 @@ class Residents:
         self._used = np.zeros(capacity, bool)
         self._worth = np.zeros(capacity)
         self._last = np.zeros(capacity, np.int64)
+        self._evicted = Worths.of_none()
 
     def __len__(self) -> int:
         return int(self._used.sum())
@@ -84,9 +88,11 @@ class Residents:
         if keep < 0:
             raise TfwaveError(f"{keep} ids cannot keep their rows: give at least 0")
         ids, rows = self.ids()
-        worth = self._policy.present(self._worth[rows], self._now - self._last[rows])
-        freed = np.sort(rows[np.lexsort((-ids, worth))][: max(0, len(rows) - keep)])
+        held = Worths(ids, self._worth[rows], self._last[rows])
+        least = held.ranked(self._policy, self._now)[: max(0, len(rows) - keep)]
+        freed = np.sort(rows[least])
         begin_anew(freed)
+        self._remember(held.chosen(least))
         self._used[freed] = False
         self._index.clear()
         self._index.put(*self.ids())
@@ -107,13 +113,15 @@ class Residents:
             worth=self._worth[rows],
             last=self._last[rows],
             counts=counts,
+            **{_EVICTED + name: column for name, column in self._evicted._asdict().items()},
         )
         return written.getvalue()
 
     def loads(self, written: bytes) -> None:
         """Take over what `dumps` of one with the same capacity returned.
 
-        Counts of ids begin anew where that one had none, as it admitted ids at once, or is of an earlier tfwave.
+        Counts of ids begin anew where that one had none, as it admitted ids at once, or is of an earlier tfwave:
+        such a one remembers no evicted ids, either.
 
         Raises:
             TfwaveError: it has rows that there are not, or was written by workers.
@@ -129,6 +137,8 @@ class Residents:
             self._now, self._used[:] = int(kept["now"]), False
             self._ids[rows], self._worth[rows], self._last[rows] = kept["ids"], kept["worth"], kept["last"]
             self._used[rows] = True
+            columns = Worths.of_none()._asdict().items()
+            self._evicted = Worths(*(kept.get(_EVICTED + name, none) for name, none in columns))
             if self._counts:
                 held, counts = self._counts.counters, kept.get("counts", _NO_COUNTS)
                 held[:] = counts if counts.shape == held.shape else 0
@@ -147,9 +157,14 @@ class Residents:
         chosen = chosen[: len(free)]
         rows[chosen] = free
         self._ids[free], self._used[free] = ids[chosen], True
-        self._worth[free], self._last[free] = 0, self._now
+        self._worth[free], self._last[free] = self._evicted.of(ids[chosen], self._now)
         self._index.put(ids[chosen], free)
         return rows
+
+    def _remember(self, freed: Worths) -> None:
+        """What these are worth, too, which still have rows; of all that were evicted those that are worth most."""
+        away = self._evicted.chosen(self._index.rows_of(self._evicted.ids) == NONE).beside(freed)
+        self._evicted = away.chosen(away.ranked(self._policy, self._now)[-self.capacity :]).by_id()
 
     def _renew(self, rows: Any, negatives: Any, positives: Any) -> None:
         self._now += 1

@@ -55,9 +55,10 @@ VIEWS: dict[str, tuple[View, ...]] = {
     "eviction": (
         View(
             "Ids, in per cent, that had a row when their batch came, of 100,000 by a power law: means of five "
-            "seeds. `slower` is the score with a decay of .02, `ceiling` a table that is told the law.",
+            "seeds. `usual` is LFU that forgets an id's count with its row, `faster` the score with a decay of "
+            ".05, `ceiling` a table that is told the law.",
             "*",
-            ("drift", "capacity", "lru", "lfu", "score", "slower", "ceiling"),
+            ("drift", "capacity", "lru", "usual", "lfu", "score", "faster", "ceiling"),
         ),
     ),
     "drift": (
