@@ -57,9 +57,8 @@ test-long: .venv/.ready ## run what takes long, and in full what make test has s
 	@echo '== pytest: numerics (all combinations)'
 	@$(PYTEST) $(MANY) $(SHORT) -n 3 --dist loadgroup --no-loadscope-reorder
 	@echo '== pytest: cluster (what takes long, and all combinations)'
-	@$(PYTEST) tests/cluster $(LONG) $(MEASURES:%=--ignore=%) -n 3 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) tests/cluster $(LONG) -n 3 --dist loadfile --no-loadscope-reorder
 	@$(PYTEST) tests/cluster/keras/test_burst.py $(SHORT)
-	@$(PYTEST) $(MEASURES) $(LONG)
 
 fuzz: .venv/.ready ## a million tensors under sanitizers, then SEEDS of damaged input, at most MINUTES (60) of them
 	@echo '== pytest: storms of a million hand-offs'
