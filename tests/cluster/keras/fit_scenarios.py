@@ -210,7 +210,7 @@ def optimizer_of_its_own(strategy: Any) -> dict[str, Any]:
     return {
         "distance": weight_distance(alone, model),
         "history": got.history,
-        "expected": expected.history,
+        "expected": {name: [*map(float, values)] for name, values in expected.history.items()},
     }
 
 

@@ -80,6 +80,25 @@ def test_on_one_device_a_step_is_the_same_to_the_bit(name: str) -> None:
     assert all(np.array_equal(*pair) for pair in zip(found + found_state, wanted + state, strict=True))
 
 
+@pytest.mark.skipif(
+    tuple(map(int, keras.__version__.split(".")[:2])) < (3, 14),
+    reason="Keras has sums itself: tests/cluster/keras/test_burst.py",
+)
+def test_losses_of_activities_are_added_where_keras_has_sums_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before 3.14."""
+
+    class L2(keras.regularizers.L2):
+        def __call__(self, values: Any) -> Any:
+            return super().__call__(values) * values.shape[0]  # by which Keras divides it
+
+    monkeypatch.setattr(keras.regularizers, "L2", L2)
+    monkeypatch.setattr(keras, "__version__", "3.13.2")
+    loss, wanted, _ = stepped("two_sided", lambda model: None)
+    found_loss, found, _ = stepped("two_sided", lambda model: plan_of(places(model, "all")))
+    assert found_loss == pytest.approx(loss, rel=1e-6)
+    assert furthest(found, wanted) < 1e-5
+
+
 def test_calls_are_known_by_a_context_of_keras_3_5(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but attributes, of which later ones are asked by a method, too."""
     model = made("vgg")

@@ -158,14 +158,21 @@ class LayerRun:
                 variable.assign(value)
 
     def _add_losses(self, losses: Sequence[Sequence[Any]]) -> None:
-        """Case 4: Keras divides what a regulariser gives by the samples; so each shard weighs as many as it has."""
+        """Case 4: what is a mean over a shard's samples weighs as many as it has."""
         limits = bounds(self.batch, len(self.place))
-        shares = [(end - begin) / self.batch for begin, end in pairwise(limits)]
+        shares = [(end - begin) / self.batch if _has_means() else 1.0 for begin, end in pairwise(limits)]
         for parts in zip(*losses, strict=True):
             whole = parts[0]
             if self._is_split:
                 whole = sum(part * share for part, share in zip(parts, shares, strict=True))
             self.op.add_loss(whole)
+
+
+def _has_means() -> bool:
+    """Whether this Keras has means over samples as the losses of activities; before 3.14 they are sums."""
+    keras: Any = __import__("keras")
+    major, minor, *_ = keras.__version__.split(".")
+    return (int(major), int(minor)) >= (3, 14)
 
 
 @dataclass(frozen=True)
