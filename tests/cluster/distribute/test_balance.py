@@ -33,9 +33,9 @@ def chief(servers: Job, scenario: str, **arguments: Any) -> Any:
 
 
 def beside(servers: Mapping[str, int]) -> dict[str, int]:
-    """Where the momentum of each kernel is."""
-    slots = {name: name.replace("/", "_") + "_momentum" for name in KERNELS}
-    return {name: servers[f"sgd/{slot}"] for name, slot in slots.items()}
+    """Where the momentum of each kernel is; optimizers of earlier Keras have names in capitals."""
+    found = {name.lower(): server for name, server in servers.items()}
+    return {name: found[f"sgd/{name.replace('/', '_')}_momentum"] for name in KERNELS}
 
 
 def test_a_job_starts_again_where_its_first_run_says(servers: Job, tmp_path: Path) -> None:
