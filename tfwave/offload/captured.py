@@ -1,5 +1,6 @@
 """The training step of a capture bundle, as one decides on its memory."""
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from tfwave.rewrite.fitted.views import SLICE_OPS, VIEW_OPS
 _COMMUTE = frozenset({"Add", "AddV2", "Mul", "SquaredDifference"})
 """On numbers that are not complex. Of a maximum the first of two zeros is taken, whatever its sign."""
 _NO_NUMBERS = (DT_STRING, DT_COMPLEX64, DT_COMPLEX128)
+_FOLDED = re.compile(r"__cf__\d+$")
 _HEAVY = ("Conv", "_FusedConv", "MatMul", "_FusedMatMul", "BatchMatMul", "Einsum")
 
 
@@ -92,10 +94,23 @@ def in_turn(step: TrainingStep) -> TrainingStep:
             waiting += reversed(lacking)
             if not lacking:
                 order[waiting.pop()] = None
-    if [*order] == [*range(len(order))]:
-        return step
-    turn = {number: place for place, number in enumerate(order)}
-    ops = [replace(op, after=_at(turn, op.after)) for op in map(step.ops.__getitem__, order)]
+    return step if [*order] == [*range(len(order))] else _of(step, order)
+
+
+def without_folded(step: TrainingStep) -> TrainingStep:
+    """Without the constants that TensorFlow computed behind all rewriting: no graph that is rewritten has them.
+
+    They take nothing of a step, and a plan that names one has no graph to be for.
+    """
+    written = {op for buffer in step.buffers for op in buffer.writers}
+    left = [n for n, op in enumerate(step.ops) if n in written or not _FOLDED.search(op.node)]
+    return step if len(left) == len(step.ops) else _of(step, left)
+
+
+def _of(step: TrainingStep, numbers: Iterable[int]) -> TrainingStep:
+    """Some ops of a step, in this order."""
+    turn = {number: place for place, number in enumerate(numbers)}
+    ops = [replace(op, after=_at(turn, op.after)) for op in map(step.ops.__getitem__, turn)]
     buffers = [
         replace(b, writers=_at(turn, b.writers), uses=_at(turn, b.uses), slices=_at(turn, b.slices))
         for b in step.buffers
@@ -104,7 +119,7 @@ def in_turn(step: TrainingStep) -> TrainingStep:
 
 
 def _at(turn: Mapping[int, int], numbers: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(turn[number] for number in numbers))
+    return tuple(sorted(turn[number] for number in numbers if number in turn))
 
 
 class _Made:
@@ -130,7 +145,7 @@ class _Made:
         ops = tuple(self._op(run, node) for run, node in enumerate(self._nodes))
         buffers = tuple(map(self._buffer, self._memory.tensors))
         resident = profile.resident + max(0, self._found.others or 0)
-        return in_turn(TrainingStep(profile.device, ops, buffers, resident))
+        return in_turn(without_folded(TrainingStep(profile.device, ops, buffers, resident)))
 
     def _op(self, run: int, node: int | None) -> Op:
         memory = self._memory.profile.ops[run]

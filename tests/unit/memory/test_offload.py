@@ -12,7 +12,7 @@ from tests.unit.cli.test_fit_cli import MIB, training
 from tfwave.bundle.bundle import Bundle
 from tfwave.bundle.memory import captured_memory
 from tfwave.offload.batch import at_rows, largest_batch
-from tfwave.offload.captured import captured_step, in_turn
+from tfwave.offload.captured import captured_step, in_turn, without_folded
 from tfwave.offload.choice import Choice
 from tfwave.offload.fit import Fits
 from tfwave.offload.forecast import forecast
@@ -107,6 +107,20 @@ def test_an_op_that_was_traced_before_what_it_needs_is_told_behind_that() -> Non
     assert [(op.node, op.after) for op in step.ops] == [("c", ()), ("f", (0,)), ("g", (1,)), ("h", (2,))]
     assert [(b.writers, b.uses) for b in step.buffers] == [((0,), (0,)), ((1, 2), (1, 2, 3))]
     assert in_turn(step) is step
+
+
+def test_constants_that_no_rewritten_graph_has_are_left_out() -> None:
+    """But for one that writes what others read."""
+    ops = tuple(
+        Op(name, 1.0, 0, after, Phase.FORWARD)
+        for name, after in (("a/_0__cf__0", ()), ("f", (0,)), ("b/_1__cf__1", ()), ("g__cf__x", (0, 1, 2)))
+    )
+    buffers = Buffer(("f:0",), 8, (1,), (1, 3)), Buffer(("b:0",), 8, (2,), (2, 3))
+    step = without_folded(TrainingStep("/cpu", ops, buffers, 0))
+    found = [(op.node, op.after) for op in step.ops]
+    assert found == [("f", ()), ("b/_1__cf__1", ()), ("g__cf__x", (0, 1))]
+    assert [(b.writers, b.uses) for b in step.buffers] == [((0,), (0, 2)), ((1,), (1, 2))]
+    assert without_folded(step) is step
 
 
 def test_seeds_that_are_drawn_anew_are_not_drawn_again() -> None:
