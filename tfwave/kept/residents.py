@@ -87,8 +87,8 @@ class Residents:
         """
         if keep < 0:
             raise TfwaveError(f"{keep} ids cannot keep their rows: give at least 0")
-        ids, rows = self.ids()
-        held = Worths(ids, self._worth[rows], self._last[rows])
+        _, rows = self.ids()
+        held = self._held(rows)
         least = held.ranked(self._policy, self._now)[: max(0, len(rows) - keep)]
         freed = np.sort(rows[least])
         begin_anew(freed)
@@ -102,17 +102,15 @@ class Residents:
 
     def dumps(self) -> bytes:
         """All of it, for `loads`."""
-        ids, rows = self.ids()
+        _, rows = self.ids()
         counts = self._counts.counters if self._counts else _NO_COUNTS
         written = BytesIO()
         np.savez_compressed(
             written,
             now=self._now,
-            ids=ids,
             rows=rows,
-            worth=self._worth[rows],
-            last=self._last[rows],
             counts=counts,
+            **self._held(rows)._asdict(),
             **{_EVICTED + name: column for name, column in self._evicted._asdict().items()},
         )
         return written.getvalue()
@@ -160,6 +158,10 @@ class Residents:
         self._worth[free], self._last[free] = self._evicted.of(ids[chosen], self._now)
         self._index.put(ids[chosen], free)
         return rows
+
+    def _held(self, rows: Any) -> Worths:
+        """What the ids of these rows are worth."""
+        return Worths(self._ids[rows], self._worth[rows], self._last[rows])
 
     def _remember(self, freed: Worths) -> None:
         """What these are worth, too, which still have rows; of all that were evicted those that are worth most."""

@@ -170,7 +170,7 @@ def changed_within() -> list[float]:
 
 def held_by_handles() -> list[int]:
     """What is in the pool besides, behind each of two jobs that have ended, while their handles are kept."""
-    gc.collect()
+    free_all()
     before, found, handles = pool_in_use(), list[int](), list[Handle]()
     with Pool() as pool:
         for number, kind in enumerate((Trained, Session)):
@@ -178,7 +178,7 @@ def held_by_handles() -> list[int]:
             handles.append(pool.add(Job("ends", model.step, batches(number, FEW_STEPS))))
             del model
             handles[-1].result()
-            gc.collect()
+            free_all()
             found.append(pool_in_use() - before)
     return found
 

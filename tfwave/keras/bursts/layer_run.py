@@ -159,8 +159,10 @@ class LayerRun:
 
     def _add_losses(self, losses: Sequence[Sequence[Any]]) -> None:
         """Case 4: what is a mean over a shard's samples weighs as many as it has."""
-        limits = bounds(self.batch, len(self.place))
-        shares = [(end - begin) / self.batch if _has_means() else 1.0 for begin, end in pairwise(limits)]
+        shares = [1.0] * len(self.place)
+        if _has_means():
+            limits = bounds(self.batch, len(self.place))
+            shares = [(end - begin) / self.batch for begin, end in pairwise(limits)]
         for parts in zip(*losses, strict=True):
             whole = parts[0]
             if self._is_split:
